@@ -1,0 +1,1 @@
+"""Platform adapters: one package a platform, the same file names in each."""

@@ -1,0 +1,1 @@
+"""The clawbot daemon: sessions, routing, durable turns and delivery; no platform code."""
