@@ -1,0 +1,39 @@
+"""The one table that names platforms: which adapter serves a channel type.
+
+Everywhere else in clawbot a channel is a name and a type is opaque text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelType:
+    """Where the parts of an adapter live. The config class is importable without the platform's SDK.
+
+    config: "module:Class" of the pydantic model of the channel's YAML section.
+    adapter: "module:function" that opens the adapter.
+    default_scope: see `clawbot.router`.
+    """
+
+    config: str
+    adapter: str
+    default_scope: str
+
+
+CHANNEL_TYPES: dict[str, ChannelType] = {
+    "slack": ChannelType(
+        config="adapters.slack.config:SlackConfig",
+        adapter="adapters.slack.adapter:open_adapter",
+        default_scope="thread",
+    ),
+}
+
+
+def load(reference: str) -> Any:
+    """Import what "module:name" names."""
+    module, _, name = reference.partition(":")
+    return getattr(import_module(module), name)

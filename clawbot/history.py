@@ -1,0 +1,106 @@
+"""What a session remembers: our own neutral schema, independent of any model library.
+
+A history is a sequence of entries in order of `seq`. It is only ever appended to; what a model sees
+of it is decided anew for each request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class EntryKind(StrEnum):
+    """What one entry of a history is."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    THINKING = "thinking"
+    TOOL_CALL = "tool_call"
+    TOOL_RESULT = "tool_result"
+    SEED = "seed"
+    REMINDER = "reminder"
+    SUMMARY = "summary"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of one model call as the provider reported them; input includes cached tokens."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One entry of a history.
+
+    step: which model call of its turn it belongs to, from 0; the user's own entries have -1.
+    call_id, tool, arguments: of a tool call (arguments as the model's JSON text) and, but for the
+        arguments, of its result. is_error: of a result. signature: a provider's mark on thinking.
+    sender: the name of the person who wrote a user entry. seq is 0 until stored.
+    """
+
+    kind: EntryKind
+    text: str = ""
+    turn_id: str | None = None
+    step: int = -1
+    call_id: str = ""
+    tool: str = ""
+    arguments: str = ""
+    is_error: bool = False
+    signature: str = ""
+    sender: str = ""
+    usage: Usage | None = None
+    seq: int = 0
+    created_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A call that the model asks for; `arguments` is its JSON text, possibly broken."""
+
+    call_id: str
+    tool: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """A tool as a model is told of it; `parameters` is a JSON schema."""
+
+    name: str
+    description: str
+    parameters: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """All that one model call is given. `entries` is legal for every provider: units are whole."""
+
+    system: str
+    entries: tuple[Entry, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    max_output_tokens: int = 4096
+    temperature: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReply:
+    """What one model call came to."""
+
+    text: str = ""
+    thinking: str = ""
+    signature: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: Usage | None = None
+    finish_reason: str = "stop"

@@ -1,0 +1,188 @@
+"""The values that travel between a platform and a turn.
+
+Ids of a platform (chat, thread, message, user) are opaque text: kept as sent, compared for equality,
+never split or lower-cased outside the adapter that made them. Times are Unix milliseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class ChatType(StrEnum):
+    """Whether a chat has one person or several."""
+
+    DM = "dm"
+    GROUP = "group"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """Who wrote a message. `name` is for people and prompts; decisions use `id` alone."""
+
+    id: str
+    name: str = ""
+    is_bot: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """A file that came with a message.
+
+    `source` is the adapter's own reference (a URL or file key), by which it can download it.
+    `kind` is image, audio, video or file.
+    """
+
+    kind: str
+    name: str
+    source: str
+    mime: str = ""
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where an answer stands: a chat of a channel, and the thread in it, if any."""
+
+    channel: str
+    chat_id: str
+    thread: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyRoute:
+    """Where and as what the answer to one message is sent; frozen when the message is accepted.
+
+    `reply_to` is the message to quote, if the platform does so. `token` is an adapter's own opaque
+    text (a response URL, a request id). `can_edit` says that a sent part can be changed later.
+    """
+
+    chat_id: str
+    thread: str | None = None
+    reply_to: str | None = None
+    token: str | None = None
+    can_edit: bool = False
+
+    @property
+    def lane(self) -> tuple[str, str | None]:
+        """Replies with the same lane are sent one after the other, in order."""
+        return (self.chat_id, self.thread)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboundMessage:
+    """One event of a platform, normalised: something a person (or bot) said in a chat.
+
+    identity: the message's own key, unique per channel; copies of one message share it.
+    transport_ids: ids of this delivery (event ids and the like); a known one marks a copy.
+    thread: exactly what the platform sent, else None.
+    opens_thread: the thread that an answer to this message would open, where answers to a root
+        message stand in a thread of its own; None where they stand beside it.
+    thread_root: the message that began `thread`, where the platform says so; lets the router join
+        a thread id that it learns late to the session that the root message began.
+    mentioned: whether the bot is addressed by a mention; an unknown bot id means False.
+    mentions_others: whether somebody else is addressed by a mention.
+    command_text: the text in which a chat command may stand (mentions removed, quotes excluded);
+        None when this message can never be a command.
+    is_incomplete: whether the text still lacks what only the platform's API can tell; the adapter's
+        `enrich` completes it from `raw`.
+    sent_at_ms: the platform's time of the message, None when unknown.
+    raw: the payload as received, for enrichment, replays and `explain`.
+    """
+
+    channel: str
+    identity: str
+    chat_id: str
+    chat_type: ChatType
+    sender: Sender
+    text: str
+    raw: str
+    transport_ids: tuple[str, ...] = ()
+    thread: str | None = None
+    opens_thread: str | None = None
+    thread_root: str | None = None
+    mentioned: bool = False
+    mentions_others: bool = False
+    command_text: str | None = None
+    reply_to: str | None = None
+    reply_token: str | None = None
+    is_incomplete: bool = False
+    sent_at_ms: int | None = None
+    attachments: tuple[Attachment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ignored:
+    """A payload that is no message for us, with the reason code that is logged."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """What became of an inbound message; the adapter may acknowledge it now.
+
+    `inbox_id` is None when no row was kept (the mention rule without context). `decision` is one of
+    queued, received, context, command, refused, ignored; `reason` says why for the last two.
+    """
+
+    inbox_id: int | None
+    decision: str
+    reason: str = ""
+    is_duplicate: bool = False
+    session_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRef:
+    """A message that the platform took: by it the adapter can edit it later.
+
+    `thread` is the platform's thread id if sending taught us one (it is aliased to the session).
+    """
+
+    id: str
+    thread: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboundPart:
+    """One message of a reply, as the adapter shall send it.
+
+    key: idempotency key, stable over every attempt at this part. text: Markdown. progress: one
+    line about running tools that may be shown after the text and is never part of it. is_final:
+    whether the text can still grow.
+    """
+
+    channel: str
+    route: ReplyRoute
+    key: str
+    part_no: int
+    text: str
+    progress: str = ""
+    is_final: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a platform allows, as data. Sizes are measured by the adapter's `measure`.
+
+    max_size: of one part, in the unit of `measure`. edit_interval_s: least time between two edits
+    of one message; 0 without edits. send_timeout_s: after it an outcome counts as unknown.
+    parts_per_inbound: how many messages one inbound message may be answered with, None = any.
+    """
+
+    max_size: int
+    edit_interval_s: float = 0.0
+    send_timeout_s: float = 20.0
+    parts_per_inbound: int | None = None
+    has_idempotency_keys: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelHealth:
+    """What `status` shows of a channel. `state` is connecting, up, degraded or broken."""
+
+    state: str
+    detail: str = ""
+    facts: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,251 @@
+"""Every Protocol of clawbot on one page: the seams at which parts can be replaced.
+
+Required protocols have at most five methods; what only some platforms can do is an optional
+one-method protocol that is found by `isinstance`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+
+from pydantic import BaseModel
+from sqlalchemy import Connection, Table
+from sqlalchemy.dialects.postgresql import Insert as PostgresInsert
+from sqlalchemy.dialects.sqlite import Insert as SqliteInsert
+
+from clawbot.history import ModelReply, ModelRequest
+from clawbot.messages import (
+    Accepted,
+    ChannelHealth,
+    InboundMessage,
+    Limits,
+    MessageRef,
+    OutboundPart,
+    ReplyRoute,
+)
+from clawbot.session_key import SessionKey
+
+T = TypeVar("T")
+
+
+# -- time ------------------------------------------------------------------------------------------
+
+
+class Clock(Protocol):
+    """The only source of time for logic. It does not decide leases; the store does."""
+
+    def now_ms(self) -> int:
+        """Wall clock, Unix milliseconds."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait; a test's clock returns when the test moves time on."""
+        ...
+
+
+# -- the store -------------------------------------------------------------------------------------
+
+
+class Transaction(Protocol):
+    """What a unit of work is given. It is valid only while the unit runs."""
+
+    conn: Connection
+
+    def ring(self, topic: str) -> None:
+        """Wake whoever waits for `topic`, in any process, after the commit."""
+        ...
+
+    def insert(self, table: Table) -> SqliteInsert | PostgresInsert:
+        """An INSERT of this database's dialect, with `on_conflict_do_update` and `_nothing`."""
+        ...
+
+    def lease_ms(self) -> int:
+        """The time by which leases are judged: the database's where it has a clock."""
+        ...
+
+
+Unit = Callable[[Transaction], T]
+"""A unit of work: a plain function of a transaction that may be run again after a rollback."""
+
+
+class Store(Protocol):
+    """Durable state, shared by all processes.
+
+    Units run in a thread, never on the event loop. A write returns after its commit is durable.
+    """
+
+    async def write(self, unit: Unit[T]) -> T:
+        """Run a unit and commit it. Raise what the unit raises (then nothing of it is kept), or
+        StoreUnavailable when the database cannot commit. If the caller is cancelled the unit may
+        still commit.
+        """
+        ...
+
+    async def read(self, unit: Unit[T]) -> T:
+        """Run a unit that only reads, on one consistent snapshot."""
+        ...
+
+    async def wait(self, topics: Sequence[str], timeout_s: float) -> frozenset[str]:
+        """Wait until one of `topics` is rung, at most `timeout_s`; return those that were.
+
+        A ring can be lost: callers look again at the latest after a second.
+        """
+        ...
+
+    async def checkpoint(self) -> None:
+        """Fold the log into the database file, where there is one; one process calls this."""
+        ...
+
+    async def close(self) -> None:
+        """Commit what waits, then close. Later calls raise StoreUnavailable."""
+        ...
+
+
+# -- channels --------------------------------------------------------------------------------------
+
+Accept = Callable[[InboundMessage], Awaitable[Accepted]]
+"""Gate, route and commit one inbound message.
+
+When it returns, the message is durable and may be acknowledged. It raises StoreUnavailable when
+nothing was stored; then the adapter must not acknowledge, so that the platform delivers again.
+"""
+
+
+class ChannelAdapter(Protocol):
+    """One account of one platform."""
+
+    limits: Limits
+
+    async def check(self) -> ChannelHealth:
+        """Prove the credentials and learn who we are. Raise ChannelBroken if an admin must act."""
+        ...
+
+    async def receive(self, accept: Accept) -> None:
+        """Receive until cancelled, reconnecting as needed. Raise ChannelBroken to give up."""
+        ...
+
+    async def send(self, part: OutboundPart) -> MessageRef:
+        """Send one part. Raise NotSent, Rejected, OutcomeUnknown or WindowClosed; never retry."""
+        ...
+
+    def measure(self, text: str) -> int:
+        """The size of `text` as a part of a reply, in the unit of `limits.max_size`."""
+        ...
+
+    async def close(self) -> None:
+        """Close connections and servers; may be called twice."""
+        ...
+
+
+@runtime_checkable
+class Editor(Protocol):
+    """Can change a sent part."""
+
+    async def edit(self, ref: MessageRef, part: OutboundPart) -> None:
+        """Replace the whole text; idempotent. Raises as `send`."""
+        ...
+
+
+@runtime_checkable
+class Lookup(Protocol):
+    """Can find out whether a part was taken by the platform."""
+
+    async def lookup(self, part: OutboundPart) -> MessageRef | None:
+        """Find the message sent with this part's key; None = surely not there. Raise NotSent when
+        the question itself failed and may be asked again.
+        """
+        ...
+
+
+@runtime_checkable
+class Enricher(Protocol):
+    """Completes messages that were accepted with `is_incomplete`."""
+
+    async def enrich(self, raw: str) -> InboundMessage:
+        """Load what is missing and parse again. May be called twice; falls back to placeholders."""
+        ...
+
+
+@runtime_checkable
+class Typing(Protocol):
+    """Can show that an answer is being prepared."""
+
+    async def typing(self, route: ReplyRoute, *, active: bool) -> None:
+        """Begin or end the sign; failures are logged by the adapter, never raised."""
+        ...
+
+
+@runtime_checkable
+class HealthReporter(Protocol):
+    """Tells how its connection is."""
+
+    def health(self) -> ChannelHealth:
+        """The state now; judged by the transport, never by how much people write."""
+        ...
+
+
+# -- the agent -------------------------------------------------------------------------------------
+
+
+class Model(Protocol):
+    """A language model."""
+
+    name: str
+
+    async def reply(self, request: ModelRequest, on_text: Callable[[str], None]) -> ModelReply:
+        """Make one call; `on_text` is given each piece of visible text as it arrives.
+
+        Raise ModelError. Nothing is retried here.
+        """
+        ...
+
+
+class Reporter(Protocol):
+    """Told how a turn goes, for people who watch. It must neither block nor raise."""
+
+    def text(self, draft: str) -> None:
+        """The reply so far, whole."""
+        ...
+
+    def progress(self, line: str) -> None:
+        """What the agent is doing now, one line; "" = nothing."""
+        ...
+
+
+class ToolContext(Protocol):
+    """What a tool is told of the turn it runs in. Nothing of it outlives the call."""
+
+    session: SessionKey
+    work_dirs: Sequence[Path]
+    deadline: float
+    reporter: Reporter
+    stopping: asyncio.Event
+    store: Store
+
+
+class Tool(Protocol):
+    """Something that the model can do. One instance serves all sessions and keeps nothing."""
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    Args: ClassVar[type[BaseModel]]
+
+    async def run(self, args: Any, context: ToolContext) -> str:
+        """Do it; the text is the model's observation. Raise ToolError with what went wrong."""
+        ...
+
+
+class Part(Protocol):
+    """A piece of the daemon that runs until it is told to stop."""
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop` is set, then finish or release what is open and return."""
+        ...
+
