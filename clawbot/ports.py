@@ -248,4 +248,3 @@ class Part(Protocol):
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then finish or release what is open and return."""
         ...
-

@@ -35,7 +35,9 @@ def escape_id(value: str) -> str:
 def unescape_id(text: str) -> str:
     """Undo `escape_id`; raise InvalidSessionKey for any text that it cannot have produced."""
     if not _ESCAPED_ID.fullmatch(text):
-        raise InvalidSessionKey(f"session key part {text!r}: empty, or holds an unescaped character")
+        raise InvalidSessionKey(
+            f"session key part {text!r}: empty, or holds an unescaped character"
+        )
     raw = re.sub(rb"%([0-9A-F]{2})", lambda m: bytes([int(m[1], 16)]), text.encode("ascii"))
     try:
         value = raw.decode("utf-8", "surrogatepass")
@@ -66,7 +68,9 @@ class SessionKey:
             if part == "":
                 raise InvalidSessionKey("session key: an id is empty; leave it out or name it")
         if (self.channel is None) != (self.chat_id is None):
-            raise InvalidSessionKey("session key: a channel needs a chat id and a chat id a channel")
+            raise InvalidSessionKey(
+                "session key: a channel needs a chat id and a chat id a channel"
+            )
         if self.channel is None and (self.thread or self.user):
             raise InvalidSessionKey("session key: a thread or user needs a channel and a chat id")
         if self.channel is not None and self.directory is not None:
