@@ -1,0 +1,40 @@
+"""What every test shares: fixtures by name, a clean environment, no skipped test in CI."""
+
+import os
+
+import pytest
+
+from tests.blocking import no_blocking_calls
+from tests.browser import browser, page
+from tests.postgres import postgres, postgres_url
+
+__all__ = ["browser", "no_blocking_calls", "page", "postgres", "postgres_url"]
+
+# slack_sdk reads these and ignores NO_PROXY, so its calls to a simulator would leave the machine.
+PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "ws_proxy", "wss_proxy")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take the proxy settings out, before a fixture of any scope starts something."""
+    for name in PROXY_VARIABLES:
+        os.environ.pop(name, None)
+        os.environ.pop(name.upper(), None)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by what they ask for, so that `-m "not browser"` needs no marks by hand."""
+    for item in items:
+        for fixture in ("postgres", "browser"):
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(fixture)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In CI a skipped test is a failed run: nothing may pass because nobody looked."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or not os.environ.get("CI"):
+        return
+    for report in reporter.stats.get("skipped", []):
+        reporter.write_line(f"skipped, which CI does not allow: {report.nodeid}", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
