@@ -60,10 +60,11 @@ $(stamps)/python:
 	$(PYTHON) -m venv .venv
 	@mkdir -p $(stamps) && touch $@
 
-# The build backend is in the lock too, so nothing is downloaded that the lock does not name.
+# The build backend is in the lock too: installing the checkout itself downloads nothing.
+# Without --use-pep517 Debian 12's pip warns about the one source distribution among the tools.
 define install
 	@echo 'Installing what $(1) names into .venv; the first time takes a minute …'
-	@$(pip) install --quiet --require-hashes --requirement $(1)
+	@$(pip) install --quiet --use-pep517 --require-hashes --requirement $(1)
 	@$(pip) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 endef

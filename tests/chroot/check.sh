@@ -26,7 +26,7 @@ clone="/srv/a fresh clone"
 say() { printf '\n== %s\n' "$*"; }
 
 unmount() {
-    for place in dev/shm dev proc; do
+    for place in dev/shm dev/pts dev proc; do
         if mountpoint -q "$fresh/$place"; then umount "$fresh/$place"; fi
     done
 }
@@ -35,10 +35,10 @@ unmount() {
 inside() {
     local user=$1 command=$2 variables=() name
     for name in ${CHECK_ENV:-}; do variables+=("$name=${!name}"); done
-    chroot "$fresh" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp/home \
+    chroot "$fresh" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME="/tmp/home-$user" \
         LANG=C.UTF-8 "${variables[@]}" \
         setpriv --reuid="$user" --regid="$user" --clear-groups \
-        sh -c "mkdir -p /tmp/home && cd '$clone' && $command" </dev/null
+        sh -c "mkdir -p \$HOME && cd '$clone' && $command" </dev/null
 }
 
 if [ ! -e "$base/.complete" ]; then
@@ -59,8 +59,10 @@ mount -t tmpfs -o mode=755 tmpfs "$fresh/dev"
 for device in null zero full random urandom tty; do
     cp -a "/dev/$device" "$fresh/dev/$device"
 done
-mkdir "$fresh/dev/shm"
+mkdir "$fresh/dev/shm" "$fresh/dev/pts"
 mount -t tmpfs tmpfs "$fresh/dev/shm"
+mount -t devpts -o newinstance,ptmxmode=0666 devpts "$fresh/dev/pts"
+ln -s pts/ptmx "$fresh/dev/ptmx"
 ln -s /proc/self/fd "$fresh/dev/fd"
 # No service may start in here; it would outlive the check.
 printf '#!/bin/sh\nexit 101\n' >"$fresh/usr/sbin/policy-rc.d"
