@@ -11,7 +11,9 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Error, Page, async_playwright
 
-REMEDY = "run `make test`, or as root: apt-get install -y --no-install-recommends chromium"
+REMEDY = (
+    "run `make test`, or as root: apt-get install -y --no-install-recommends chromium libatomic1"
+)
 ARGUMENTS = [
     "--no-sandbox",  # Chromium's sandbox refuses root, and containers refuse it
     "--disable-gpu",

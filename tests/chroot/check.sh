@@ -91,7 +91,7 @@ refused() {
 }
 refused venv python3-venv
 refused run python3-venv
-refused test "python3-venv postgresql chromium bubblewrap"
+refused test "python3-venv postgresql chromium bubblewrap libatomic1"
 
 for command in "$@"; do
     say "$command"
