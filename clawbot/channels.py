@@ -12,16 +12,18 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelType:
-    """Where the parts of an adapter live. The config class is importable without the platform's SDK.
+    """Where an adapter's parts live. The config class is importable without the platform's SDK.
 
     config: "module:Class" of the pydantic model of the channel's YAML section.
     adapter: "module:function" that opens the adapter.
     default_scope: see `clawbot.router`.
+    case_insensitive_ids: whether `u1` in the config means the platform's `U1`.
     """
 
     config: str
     adapter: str
     default_scope: str
+    case_insensitive_ids: bool = False
 
 
 CHANNEL_TYPES: dict[str, ChannelType] = {
@@ -29,6 +31,7 @@ CHANNEL_TYPES: dict[str, ChannelType] = {
         config="adapters.slack.config:SlackConfig",
         adapter="adapters.slack.adapter:open_adapter",
         default_scope="thread",
+        case_insensitive_ids=True,
     ),
 }
 

@@ -1,0 +1,187 @@
+"""The sections of the YAML: every key with its type, its default and what it means.
+
+Each of them stands with a comment in `config/clawbot.example.yaml`. How the file is read and what
+the parts of the daemon are handed stands in `clawbot.config`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    StringConstraints,
+    ValidationInfo,
+    model_validator,
+)
+
+OFFLINE_MODEL = "offline"
+
+ProviderKind = Literal["openai-chat", "openai", "anthropic"]
+
+PROVIDER_KINDS: Mapping[str, ProviderKind] = {
+    "openai": "openai",
+    "openai-chat": "openai-chat",
+    "anthropic": "anthropic",
+    "zai": "openai-chat",
+    "deepseek": "openai-chat",
+}
+"""The providers whose address is known, with the wire format each of them speaks."""
+
+
+def _in_folder(path: Path, info: ValidationInfo) -> Path:
+    folder = (info.context or {}).get("folder", Path())
+    return Path(os.path.normpath(folder / path.expanduser()))
+
+
+def _existing_file(path: Path) -> Path:
+    if not path.is_file():
+        raise ValueError(f"no such file: {path}")
+    return path
+
+
+def _model_name(name: str) -> str:
+    if name != OFFLINE_MODEL and not all(name.partition(":")):
+        raise ValueError("want PROVIDER:NAME, such as anthropic:claude-sonnet-4-5, or offline")
+    return name
+
+
+Text = Annotated[str, StringConstraints(min_length=1)]
+HttpUrlText = Annotated[str, StringConstraints(pattern=r"^https?://[^/]")]
+FolderPath = Annotated[Path, AfterValidator(_in_folder)]
+ExistingFile = Annotated[Path, AfterValidator(_in_folder), AfterValidator(_existing_file)]
+ModelName = Annotated[str, AfterValidator(_model_name)]
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class Section(BaseModel):
+    """A part of the YAML: strict, complete, and never changed after loading."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        allow_inf_nan=False,
+        hide_input_in_errors=True,
+        use_attribute_docstrings=True,
+    )
+
+
+class ProviderConfig(Section):
+    """How a provider of models is reached."""
+
+    api_key: SecretStr | None = None
+    """Its key; may be left out for a server of your own (`base_url`) that wants none."""
+    base_url: HttpUrlText | None = None
+    """Where its API is; needed unless the provider is a known one."""
+    kind: ProviderKind | None = None
+    """The wire format; known for known providers, else openai-chat."""
+
+
+class TurnsConfig(Section):
+    """Bounds of one run of the agent."""
+
+    first_token_timeout_s: Seconds = 60
+    """How long a model may take to its first token; then the call counts as failed."""
+    turn_timeout_s: Seconds = 900
+    """How long a whole turn may take."""
+    max_steps: int = Field(default=50, ge=1)
+    """How many model calls a turn may make."""
+    max_output_tokens: int = Field(default=8192, ge=1)
+    """How many tokens one model call may write."""
+    history_messages: int = Field(default=200, ge=0)
+    """How many older messages of the session go into a request; 0 = all that fit."""
+    per_worker: int = Field(default=500, ge=1)
+    """How many turns one worker process runs at once; high, so that hanging chats block nobody."""
+
+
+class WebConfig(Section):
+    """The web page."""
+
+    enabled: bool = True
+    """Whether to serve it."""
+    host: Text = "127.0.0.1"
+    """The address to listen on."""
+    port: int = Field(default=8765, ge=0, le=65535)
+    """The port; 0 = any free one. The page's address is printed at the start."""
+    token: SecretStr | None = None
+    """Who knows it may use the page; left out, a random one is made and kept in the state dir."""
+    allowed_hosts: tuple[Text, ...] = ()
+    """Further names by which the page may be called, for example behind a proxy."""
+
+
+class LimitsConfig(Section):
+    """Times and bounds of the processes and of messages that wait."""
+
+    heartbeat_s: Seconds = 5
+    """How often a process says that it is alive."""
+    lease_s: Seconds = 15
+    """After how long a silent process counts as dead and its sessions are taken over."""
+    grace_s: Seconds = 30
+    """How long a stopping process may finish its turns and replies."""
+    enrich_deadline_s: Seconds = 20
+    """How long names, cards and files of a message may be fetched before it goes on without."""
+    context_messages: int = Field(default=50, ge=0)
+    """How many unaddressed messages of a group are kept for the next turn there; 0 = none."""
+    context_age_s: Seconds = 86400
+    """How old they may be."""
+    late_after_s: Seconds = 1800
+    """From which age on a message that arrives is marked as late."""
+
+    @model_validator(mode="after")
+    def _lease_outlives_heartbeats(self) -> LimitsConfig:
+        if self.lease_s < 2 * self.heartbeat_s:
+            raise ValueError("lease_s must be at least twice heartbeat_s")
+        return self
+
+
+class LogConfig(Section):
+    """What is logged, on stderr."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least important level shown. Only debug shows the text of messages."""
+    format: Literal["auto", "json", "console"] = "auto"
+    """auto = console on a terminal, else json."""
+
+
+class AllowLists(Section):
+    """Who may talk to the bot. Nobody, unless listed; "*" is everyone."""
+
+    dm: tuple[Text, ...] = ()
+    """Users who may write to it directly."""
+    groups: tuple[Text, ...] = ()
+    """Group chats in which it answers."""
+    senders: tuple[Text, ...] = ()
+    """Users who may speak to it in those groups."""
+
+
+class ChannelKeys(Section):
+    """The keys that every channel has; its adapter's own keys stand beside them."""
+
+    type: Text | None = None
+    """The platform; may be left out where the channel's name says it."""
+    enabled: bool = True
+    """Whether to run it."""
+    scope: Literal["chat", "thread", "user"] | None = None
+    """What has a session of its own; left out, what is usual on the platform."""
+    allow: AllowLists = AllowLists()
+    """Who may talk to the bot."""
+    mention: Literal["required", "never"] = "required"
+    """required = in groups only messages that mention the bot are answered; never = all are."""
+    follow_threads: bool = True
+    """Whether a thread in which the bot takes part needs no further mention."""
+    bots: Literal["deny", "allow"] = "deny"
+    """Whether other bots that are on the allow lists may talk to it."""
+    max_bot_turns: int = Field(default=10, ge=1)
+    """After how many answers to bots in a row a person must speak again."""
+    instructions: str = ""
+    """Added to the general instructions, on this channel."""
+    model: ModelName | None = None
+    """The model of this channel; left out, the general one."""
