@@ -15,8 +15,9 @@ from .answer import (
     pieces,
 )
 from .anthropic_rules import blocks, thinking_signature
+from .body import Json, objects, text_of
 from .conversation import Call, Conversation, Message, Result
-from .wire import Json, Turn, frame, objects, text_of
+from .wire import Turn, frame
 
 _STOP: dict[Finish, str | None] = {
     "stop": "end_turn",

@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from .body import Json, object_of, objects
 from .violation import Strictness, Violation, text_violations
-
-Json = dict[str, Any]
 
 _ID = re.compile(r"[a-zA-Z0-9_-]+\Z")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}\Z")
@@ -47,9 +46,7 @@ def blocks(message: Json) -> list[Json]:
     content = message.get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return (
-        [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-    )
+    return objects(content)
 
 
 def thinking_signature(messages: list[Json], thinking: str) -> str:
@@ -91,7 +88,7 @@ def _top_level(body: Json) -> Iterator[Violation]:
 
 def _order(messages: list[Json], strictness: Strictness) -> Iterator[Violation]:
     for index, message in enumerate(messages):
-        role = message.get("role")
+        role = str(message.get("role"))
         if role == "system":
             text = (
                 'messages: Unexpected role "system". The Messages API accepts a top-level `system` '
@@ -101,7 +98,7 @@ def _order(messages: list[Json], strictness: Strictness) -> Iterator[Violation]:
         elif role not in {"user", "assistant"}:
             text = f"messages.{index}.role: Input should be 'user' or 'assistant'"
             yield _broken("bad_role", f"messages.{index}", text)
-        if strictness.merged_neighbours and index and role == messages[index - 1].get("role"):
+        if strictness.merged_neighbours and index and role == str(messages[index - 1].get("role")):
             text = f'messages: roles must alternate, but found multiple "{role}" roles in a row'
             yield _broken("neighbours", f"messages.{index}", text)
     if messages[0].get("role") != "user":
@@ -127,7 +124,7 @@ def _content(message: Json, path: str) -> Iterator[Violation]:
     role = message.get("role")
     for index, block in enumerate(blocks(message)):
         place = f"{path}.content.{index}"
-        kind = block.get("type")
+        kind = str(block.get("type"))
         if kind == "text":
             if not str(block.get("text") or "").strip():
                 text = "messages: text content blocks must be non-empty"
@@ -164,8 +161,8 @@ def _tool_result(block: Json, role: Any, place: str) -> Iterator[Violation]:
     if block.get("is_error") and not content:
         text = f"{place}: content cannot be empty if `is_error` is true"
         yield _broken("empty_error", place, text)
-    for part in content if isinstance(content, list) else ():
-        if isinstance(part, dict) and part.get("type") == "text" and not part.get("text"):
+    for part in objects(content):
+        if part.get("type") == "text" and not part.get("text"):
             text = "messages: text content blocks must be non-empty"
             yield _broken("empty_text", place, text)
 
@@ -226,15 +223,15 @@ def _results(message: Json, previous: Json, path: str) -> Iterator[Violation]:
 
 
 def _tools(body: Json, messages: list[Json], strictness: Strictness) -> Iterator[Violation]:
-    tools = body.get("tools") or []
-    names = [tool.get("name") for tool in tools if isinstance(tool, dict)]
+    tools = objects(body.get("tools"))
+    names = [str(tool.get("name")) for tool in tools]
     if len(set(names)) < len(names):
         yield _broken("duplicate_tool", "tools", "tools: Tool names must be unique.")
     if body.get("tool_choice") and not tools:
         text = "tool_choice: tool_choice may only be specified while providing tools"
         yield _broken("choice_without_tools", "tool_choice", text)
     used = any(
-        block.get("type") in {"tool_use", "tool_result"}
+        str(block.get("type")) in {"tool_use", "tool_result"}
         for message in messages
         for block in blocks(message)
     )
@@ -245,8 +242,7 @@ def _tools(body: Json, messages: list[Json], strictness: Strictness) -> Iterator
 
 def _thinking_first(body: Json, messages: list[Json]) -> Iterator[Violation]:
     """With thinking enabled, the tool turn being continued must begin with its thinking."""
-    thinking = body.get("thinking")
-    if not isinstance(thinking, dict) or thinking.get("type") != "enabled":
+    if object_of(body.get("thinking")).get("type") != "enabled":
         return
     if not _ids(messages[-1], "tool_result", "tool_use_id"):
         return

@@ -1,10 +1,11 @@
 """OpenAI's Chat Completions format, and the error bodies of the providers that imitate it."""
 
-from typing import Any
-
 from .answer import CallArguments, CallStart, Delta, ErrorKind, TextDelta, ThinkingDelta, pieces
+from .body import Json, object_of, objects, text_of
 from .conversation import Call, Conversation, Message, Result
-from .wire import CREATED_AT, Json, Turn, frame, objects, text_of
+from .wire import CREATED_AT, Turn, frame
+
+_SYSTEM_ROLES = {"system", "developer"}
 
 _ERRORS: dict[ErrorKind, tuple[str, str | None, str]] = {
     "invalid_request": ("invalid_request_error", None, "Invalid request."),
@@ -62,9 +63,9 @@ class ChatWire:
         """The normalised content of a request body."""
         messages = objects(body.get("messages"))
         split = 0
-        while split < len(messages) and messages[split].get("role") in {"system", "developer"}:
+        while split < len(messages) and str(messages[split].get("role")) in _SYSTEM_ROLES:
             split += 1
-        tools = [(tool.get("function") or {}).get("name") for tool in objects(body.get("tools"))]
+        tools = [object_of(tool.get("function")).get("name") for tool in objects(body.get("tools"))]
         return Conversation(
             system="\n\n".join(text_of(message.get("content")) for message in messages[:split]),
             messages=tuple(_message(message) for message in messages[split:]),
@@ -142,7 +143,7 @@ class ChatStream:
     def closing(self) -> bytes:
         """The finish chunk, the usage chunk if it was asked for, and the end mark."""
         frames = self._chunk({}, _finish(self._turn))
-        options = self._turn.request.body.get("stream_options") or {}
+        options = object_of(self._turn.request.body.get("stream_options"))
         if options.get("include_usage"):
             usage = {**self._envelope(), "choices": [], "usage": _usage(self._turn)}
             frames += frame(usage)
@@ -196,7 +197,7 @@ def _message(message: Json) -> Message:
 
 
 def _read_call(call: Json) -> Call:
-    function: dict[str, Any] = call.get("function") or {}
+    function = object_of(call.get("function"))
     return Call(
         id=str(call.get("id")),
         name=str(function.get("name")),

@@ -3,10 +3,12 @@
 from typing import Any
 
 from .answer import CallArguments, CallStart, Delta, ErrorKind, TextDelta, ThinkingDelta, pieces
+from .body import Json, objects, text_of
 from .conversation import Call, Conversation, Message, Result
 from .openai_chat import openai_error
-from .wire import CREATED_AT, Json, Turn, frame, objects, text_of
+from .wire import CREATED_AT, Turn, frame
 
+_SYSTEM_ROLES = {"system", "developer"}
 _OVERFLOW = (
     "Your input exceeds the context window of this model. Please adjust your input and try again."
 )
@@ -22,7 +24,7 @@ class ResponsesWire:
         given = body.get("input")
         items = [{"role": "user", "content": given}] if isinstance(given, str) else objects(given)
         split = 0
-        while split < len(items) and items[split].get("role") in {"system", "developer"}:
+        while split < len(items) and str(items[split].get("role")) in _SYSTEM_ROLES:
             split += 1
         heads = [body.get("instructions"), *(item.get("content") for item in items[:split])]
         return Conversation(

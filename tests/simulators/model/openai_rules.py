@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from .body import Json, object_of, objects
 from .violation import Strictness, Violation, text_violations
-
-Json = dict[str, Any]
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _ROLES = {"system", "developer", "user", "assistant", "tool"}
@@ -44,7 +43,7 @@ def chat_violations(body: Json, strictness: Strictness) -> list[Violation]:
         text = "Expected last role User or Tool for serving but got assistant"
         found.append(_broken("prefill", f"messages[{len(messages) - 1}]", text))
     used = any(message.get("tool_calls") or message.get("role") == "tool" for message in messages)
-    names = [tool.get("function", {}).get("name") for tool in body.get("tools") or []]
+    names = [object_of(tool.get("function")).get("name") for tool in objects(body.get("tools"))]
     return [*found, *_tools(body, names, strictness, used_in_history=used)]
 
 
@@ -69,7 +68,9 @@ def responses_violations(body: Json, strictness: Strictness) -> list[Violation]:
         text = "Expected last role User or Tool for serving but got assistant"
         found.append(_broken("prefill", f"input[{len(items) - 1}]", text))
     used = any(str(item.get("type", "")).startswith("function_call") for item in items)
-    names = [tool.get("name") for tool in body.get("tools") or [] if tool.get("type") == "function"]
+    names = [
+        tool.get("name") for tool in objects(body.get("tools")) if tool.get("type") == "function"
+    ]
     return [*found, *_tools(body, names, strictness, used_in_history=used)]
 
 
@@ -92,7 +93,7 @@ def _is_empty(content: Any) -> bool:
 
 
 def _chat_message(message: Json, path: str, strictness: Strictness) -> Iterator[Violation]:
-    role = message.get("role")
+    role = str(message.get("role"))
     content = message.get("content")
     calls = message.get("tool_calls")
     if role not in _ROLES:
@@ -110,8 +111,8 @@ def _chat_message(message: Json, path: str, strictness: Strictness) -> Iterator[
     if role != "assistant" or not isinstance(calls, list) or not calls:
         yield _broken("bad_calls", path, f"[] is too short - '{path}.tool_calls'")
         return
-    for index, call in enumerate(calls):
-        function = call.get("function") or {}
+    for index, call in enumerate(objects(calls)):
+        function = object_of(call.get("function"))
         place = f"{path}.tool_calls[{index}]"
         yield from _call(
             call.get("id"), function, place=place, id_chars=_CHAT_ID_CHARS, strictness=strictness
@@ -176,7 +177,7 @@ def _chat_pairing(messages: list[Json], strictness: Strictness) -> Iterator[Viol
             continue
         yield from _unanswered_chat(waiting, asked_at)
         calls = message.get("tool_calls")
-        waiting = [str(call.get("id")) for call in calls] if isinstance(calls, list) else []
+        waiting = [str(call.get("id")) for call in objects(calls)]
         answered, asked_at = [], path
         yield from _duplicates(waiting, known, path, strictness)
         known.update(waiting)
@@ -203,9 +204,9 @@ def _duplicates(
 
 
 def _responses_item(item: Json, path: str, strictness: Strictness) -> Iterator[Violation]:
-    kind = item.get("type", "message")
+    kind = str(item.get("type", "message"))
     if kind == "message":
-        if item.get("role") not in _ROLES - {"tool"}:
+        if str(item.get("role")) not in _ROLES - {"tool"}:
             yield _broken("bad_role", path, f"Invalid value: '{item.get('role')}'.")
         if item.get("content") is None:
             yield _broken("null_content", path, f"Missing required parameter: '{path}.content'.")
@@ -229,7 +230,7 @@ def _responses_pairing(items: list[Json], strictness: Strictness) -> Iterator[Vi
     known: set[str] = set()
     answered: set[str] = set()
     for index, item in enumerate(items):
-        kind, path = item.get("type", "message"), f"input[{index}]"
+        kind, path = str(item.get("type", "message")), f"input[{index}]"
         call_id = str(item.get("call_id"))
         if kind == "function_call":
             if call_id in waiting or (strictness.unique_ids and call_id in known):
@@ -261,7 +262,7 @@ def _responses_pairing(items: list[Json], strictness: Strictness) -> Iterator[Vi
 
 def _is_followed(items: list[Json], index: int) -> bool:
     following = items[index + 1] if index + 1 < len(items) else {}
-    return following.get("type") in {"function_call", "reasoning"} or (
+    return str(following.get("type")) in {"function_call", "reasoning"} or (
         following.get("role") == "assistant"
     )
 
@@ -275,7 +276,7 @@ def _unanswered_items(waiting: list[str], path: str) -> Iterator[Violation]:
 def _tools(
     body: Json, names: list[Any], strictness: Strictness, *, used_in_history: bool
 ) -> Iterator[Violation]:
-    if len(set(names)) < len(names):
+    if len(set(map(str, names))) < len(names):
         yield _broken("duplicate_tool", "tools", "Invalid 'tools': tool names must be unique.")
     for index, name in enumerate(names):
         if not _NAME.match(str(name or "")):

@@ -106,9 +106,10 @@ class Transmission:
         """Hang for good, or reset the connection, if that is the fault; True after a reset."""
         if self._break_off is None or self._break_off.how not in {"hang", "reset"}:
             return False
-        self._turn.request.outcome = "broken_off"
         if self._break_off.how == "hang":
+            self._turn.request.outcome = "open"
             await asyncio.Event().wait()  # until the client goes away or the simulator stops
+        self._turn.request.outcome = "broken_off"
         _reset(request)
         return True
 

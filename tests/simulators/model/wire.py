@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .answer import Delta, ErrorKind, Reply, Usage
+from .body import Json
 from .conversation import Conversation, RecordedRequest
-
-Json = dict[str, Any]
 
 CREATED_AT = 1_700_000_000
 """The `created` time of every answer: fixed, so that recorded answers compare equal."""
@@ -74,18 +73,3 @@ def frame(data: Mapping[str, Any], event: str | None = None) -> bytes:
     """One server-sent event."""
     name = f"event: {event}\n" if event else ""
     return f"{name}data: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
-
-
-def text_of(content: Any) -> str:
-    """The text of a content value: a string, or parts that hold `text`."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return ""
-    parts = [part.get("text") for part in content if isinstance(part, dict)]
-    return "\n".join(part for part in parts if isinstance(part, str))
-
-
-def objects(value: Any) -> list[Json]:
-    """The objects of a list; anything else in an illegal body is skipped."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
