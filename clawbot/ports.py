@@ -75,6 +75,21 @@ Unit = Callable[[Transaction], T]
 """A unit of work: a plain function of a transaction that may be run again after a rollback."""
 
 
+class Wakeup(Protocol):
+    """One listener's ear for the doorbell."""
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Wait for a ring, at most `timeout_s`; a ring since the last wait returns at once.
+
+        False = none came. A ring can be lost: callers look again at the latest after a second.
+        """
+        ...
+
+    def close(self) -> None:
+        """Hear no more."""
+        ...
+
+
 class Store(Protocol):
     """Durable state, shared by all processes.
 
@@ -92,11 +107,8 @@ class Store(Protocol):
         """Run a unit that only reads, on one consistent snapshot."""
         ...
 
-    async def wait(self, topics: Sequence[str], timeout_s: float) -> frozenset[str]:
-        """Wait until one of `topics` is rung, at most `timeout_s`; return those that were.
-
-        A ring can be lost: callers look again at the latest after a second.
-        """
+    def listen(self, topics: Sequence[str]) -> Wakeup:
+        """Hear the rings of `topics` from now on; the caller closes it."""
         ...
 
     async def checkpoint(self) -> None:

@@ -1,0 +1,134 @@
+"""Wake-ups between the processes of one machine: a datagram socket each.
+
+Ringing sends the topic to every bell in the folder. It only saves waiting: a lost ring (a full
+socket, a process that is just starting) costs at most the second after which everybody looks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import os
+import socket
+import stat
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import structlog
+
+from clawbot.errors import StartupError
+
+log = structlog.get_logger(__name__)
+
+_LONGEST_SOCKET_PATH = 100  # bytes; sun_path holds 108 on Linux, 104 on BSD and macOS
+
+
+def bell_folder(state_dir: Path) -> Path:
+    """Where the bells of a state directory hang: inside it, or, when its path is too long for a
+    socket's address, in a private folder below the system's temporary directory.
+    """
+    inside = state_dir / "bells"
+    if len(os.fsencode(inside.resolve())) + 40 < _LONGEST_SOCKET_PATH:
+        return inside
+    name = hashlib.sha256(os.fsencode(state_dir.resolve())).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"clawbot-{os.getuid()}-{name}"
+
+
+class Ear:
+    """One listener; see `ports.Wakeup`."""
+
+    def __init__(self, bell: Doorbell, topics: Iterable[str]) -> None:
+        self.topics = frozenset(topics)
+        self.rung = asyncio.Event()
+        self._bell = bell
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Wait for a ring, at most `timeout_s`."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.rung.wait()
+        except TimeoutError:
+            return False
+        self.rung.clear()
+        return True
+
+    def close(self) -> None:
+        """Hear no more."""
+        self._bell.ears.discard(self)
+
+
+class Doorbell:
+    """This process's bell, and the way to ring the others'."""
+
+    def __init__(self, folder: Path, path: Path, sock: socket.socket) -> None:
+        self.ears: set[Ear] = set()
+        self._folder = folder
+        self._path = path
+        self._socket = sock
+        self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._sender.setblocking(False)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(sock, self._hear)
+
+    @classmethod
+    async def open(cls, folder: Path, process_id: str) -> Doorbell:
+        """Hang up a bell for this process. Raise StartupError."""
+
+        def bind() -> tuple[Path, socket.socket]:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = folder.stat()
+            if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+                raise StartupError(f"directory {folder}: not private to this user; remove it")
+            name = hashlib.sha256(process_id.encode()).hexdigest()[:16]
+            path = folder / f"{name}.sock"
+            path.unlink(missing_ok=True)
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            sock.setblocking(False)
+            sock.bind(str(path))
+            return path, sock
+
+        try:
+            path, sock = await asyncio.to_thread(bind)
+        except OSError as error:
+            raise StartupError(f"doorbell in {folder}: {error.strerror}") from error
+        return cls(folder, path, sock)
+
+    def listen(self, topics: Sequence[str]) -> Ear:
+        """Hear the rings of `topics` from now on."""
+        ear = Ear(self, topics)
+        self.ears.add(ear)
+        return ear
+
+    def ring(self, topics: Iterable[str]) -> None:
+        """Wake all who listen to one of `topics`. Never blocks; may be called from any thread."""
+        line = "\n".join(sorted(topics)).encode()
+        if not line:
+            return
+        for bell in self._folder.glob("*.sock"):
+            try:
+                self._sender.sendto(line, str(bell))
+            except OSError as error:
+                if error.errno == errno.ECONNREFUSED:
+                    bell.unlink(missing_ok=True)  # its process was killed
+                elif error.errno not in {errno.EAGAIN, errno.ENOENT, errno.ENOBUFS}:
+                    log.warning("doorbell_failed", error=error.strerror)
+
+    async def close(self) -> None:
+        """Take the bell down."""
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+        self._sender.close()
+        await asyncio.to_thread(self._path.unlink, missing_ok=True)
+
+    def _hear(self) -> None:
+        while True:
+            try:
+                line = self._socket.recv(65536)
+            except BlockingIOError:
+                return
+            topics = set(line.decode("utf-8", "replace").split("\n"))
+            for ear in self.ears:
+                if ear.topics & topics:
+                    ear.rung.set()

@@ -1,0 +1,111 @@
+"""The event log of each session, and reading on from a cursor.
+
+An event is written in the transaction of what it tells about and takes its number from its session's
+counter there. A cursor is a map of session numbers: one number over all sessions would skip events
+whose transaction commits late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import insert, select, update
+
+from clawbot.ports import Transaction
+from clawbot.session_key import SessionKey
+from clawbot.store.schema import events, sessions
+from clawbot.store.topics import EVENTS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One thing that happened in a session.
+
+    kind: accepted, turn_started, reply, notice, turn_ended, stopped, new_epoch.
+    """
+
+    session_key: str
+    seq: int
+    epoch: int
+    kind: str
+    data: dict[str, Any]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventPage:
+    """Events after a cursor, oldest first within each session, and the cursor behind them.
+
+    `has_gap` names sessions of which more events are kept than one page holds, or of which older
+    ones are gone: their readers start again from the transcript.
+    """
+
+    events: list[Event]
+    cursor: dict[str, int]
+    has_gap: frozenset[str] = frozenset()
+
+
+def append(
+    tx: Transaction,
+    key: SessionKey,
+    seq: int,
+    epoch: int,
+    kind: str,
+    data: dict[str, Any],
+    now_ms: int,
+) -> None:
+    """Write an event under a number that this transaction has taken from the session."""
+    tx.conn.execute(
+        insert(events).values(
+            session_key=str(key), seq=seq, epoch=epoch, kind=kind, data=data, at_ms=now_ms
+        )
+    )
+    tx.conn.execute(update(sessions).where(sessions.c.key == str(key)).values(event_seq=seq))
+    tx.ring(EVENTS)
+
+
+def heads(tx: Transaction) -> dict[str, int]:
+    """The cursor that stands behind all events there are now."""
+    rows = tx.conn.execute(
+        select(sessions.c.key, sessions.c.event_seq).where(sessions.c.event_seq > 0)
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+def since(tx: Transaction, cursor: Mapping[str, int], *, limit: int = 500) -> EventPage:
+    """Events after `cursor` of all sessions; a session that it does not name is read from its start.
+
+    At most `limit` events of one session are returned; of a session with more, the newest, and it is
+    named in `has_gap`.
+    """
+    found: list[Event] = []
+    gaps: set[str] = set()
+    after = dict(cursor)
+    for key, head in heads(tx).items():
+        if head <= cursor.get(key, 0):
+            continue
+        rows = tx.conn.execute(
+            select(events)
+            .where(events.c.session_key == key, events.c.seq > cursor.get(key, 0))
+            .order_by(events.c.seq.desc())
+            .limit(limit + 1)
+        ).mappings()
+        page = [
+            Event(
+                session_key=row["session_key"],
+                seq=row["seq"],
+                epoch=row["epoch"],
+                kind=row["kind"],
+                data=row["data"],
+                at_ms=row["at_ms"],
+            )
+            for row in rows
+        ]
+        if len(page) > limit:
+            gaps.add(key)
+            page.pop()
+        found.extend(reversed(page))
+        after[key] = head
+    return EventPage(events=found, cursor=after, has_gap=frozenset(gaps))

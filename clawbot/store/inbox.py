@@ -1,0 +1,339 @@
+"""Rows of `inbox`: one an event, from its acceptance to its end.
+
+    received -> queued -> claimed -> done | dead        refused
+    context  -> queued (the same message arrives again, addressed this time)
+
+The identity is unique per channel. A message that only the mention rule turned away leaves a context
+row or none, so that its second, addressed copy is not taken for a duplicate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import RowMapping, delete, func, select, update
+
+from clawbot.messages import Attachment, InboundMessage, ReplyRoute, Sender
+from clawbot.ports import Transaction
+from clawbot.session_key import SessionKey
+from clawbot.store.schema import inbox, seen, sessions
+from clawbot.store.topics import TURNS, enrich_topic
+
+OPEN = ("received", "queued", "claimed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxRow:
+    """An accepted message as a turn sees it."""
+
+    id: int
+    state: str
+    channel: str
+    chat_id: str
+    chat_type: str
+    thread: str | None
+    sender: Sender
+    text: str
+    attachments: tuple[Attachment, ...]
+    is_late: bool
+    sent_ms: int | None
+    accepted_ms: int
+    session_key: str
+    seq: int
+    route: ReplyRoute | None
+    command: str | None
+
+
+def row_of(row: RowMapping) -> InboxRow:
+    """Read a row of the table."""
+    return InboxRow(
+        id=row["id"],
+        state=row["state"],
+        channel=row["channel"],
+        chat_id=row["chat_id"],
+        chat_type=row["chat_type"],
+        thread=row["thread"],
+        sender=Sender(id=row["sender_id"], name=row["sender_name"], is_bot=row["sender_is_bot"]),
+        text=row["text"],
+        attachments=tuple(Attachment(**item) for item in row["attachments"] or ()),
+        is_late=row["is_late"],
+        sent_ms=row["sent_ms"],
+        accepted_ms=row["accepted_ms"],
+        session_key=row["session_key"] or "",
+        seq=row["seq"] or 0,
+        route=None if row["route"] is None else ReplyRoute(**row["route"]),
+        command=row["command"],
+    )
+
+
+def known(tx: Transaction, message: InboundMessage) -> RowMapping | None:
+    """The row that this message, or an earlier delivery of it, already has."""
+    columns = (inbox.c.id, inbox.c.state, inbox.c.session_key)
+    row = (
+        tx.conn.execute(
+            select(*columns).where(
+                inbox.c.channel == message.channel, inbox.c.identity == message.identity
+            )
+        )
+        .mappings()
+        .one_or_none()
+    )
+    if row is None and message.transport_ids:
+        row = (
+            tx.conn.execute(
+                select(*columns)
+                .join(seen, seen.c.inbox_id == inbox.c.id)
+                .where(
+                    seen.c.channel == message.channel,
+                    seen.c.transport_id.in_(message.transport_ids),
+                )
+                .limit(1)
+            )
+            .mappings()
+            .one_or_none()
+        )
+    return row
+
+
+def put(
+    tx: Transaction,
+    message: InboundMessage,
+    *,
+    state: str,
+    now_ms: int,
+    reason: str = "",
+    session: SessionKey | None = None,
+    seq: int | None = None,
+    route: ReplyRoute | None = None,
+    place_thread: str | None = None,
+    is_late: bool = False,
+    command: str | None = None,
+    enrich_by_ms: int | None = None,
+) -> int | None:
+    """Store a message, or promote the context row that it left before; return the row's id.
+
+    None = another process stored the same message meanwhile: it is a duplicate.
+    """
+    values: dict[str, Any] = {
+        "state": state,
+        "reason": reason,
+        "text": message.text,
+        "raw": message.raw,
+        "thread": message.thread,
+        "attachments": [asdict(item) for item in message.attachments] or None,
+        "mentioned": message.mentioned,
+        "is_late": is_late,
+        "session_key": None if session is None else str(session),
+        "seq": seq,
+        "route": None if route is None else asdict(route),
+        "place_thread": place_thread,
+        "command": command,
+        "enrich_by_ms": enrich_by_ms,
+        "settled_ms": now_ms if state in {"done", "refused"} else None,
+    }
+    row_id: int | None = tx.conn.execute(
+        tx.insert(inbox)
+        .values(
+            channel=message.channel,
+            identity=message.identity,
+            chat_id=message.chat_id,
+            chat_type=message.chat_type.value,
+            sender_id=message.sender.id,
+            sender_name=message.sender.name,
+            sender_is_bot=message.sender.is_bot,
+            sent_ms=message.sent_at_ms,
+            accepted_ms=now_ms,
+            **values,
+        )
+        .on_conflict_do_update(
+            index_elements=["channel", "identity"],
+            set_=values,
+            where=(inbox.c.state == "context") & (state != "context"),
+        )
+        .returning(inbox.c.id)
+    ).scalar_one_or_none()
+    if row_id is not None and message.transport_ids and state != "context":
+        tx.conn.execute(
+            tx.insert(seen)
+            .values(
+                [
+                    {
+                        "channel": message.channel,
+                        "transport_id": transport_id,
+                        "inbox_id": row_id,
+                        "at_ms": now_ms,
+                    }
+                    for transport_id in message.transport_ids
+                ]
+            )
+            .on_conflict_do_nothing()
+        )
+    return row_id
+
+
+def mark_due(tx: Transaction, session_key: str, now_ms: int) -> None:
+    """Say that a turn is wanted; the claim looks whether it is possible."""
+    tx.conn.execute(
+        update(sessions)
+        .where(sessions.c.key == session_key, sessions.c.due_ms.is_(None))
+        .values(due_ms=now_ms)
+    )
+    tx.ring(TURNS)
+
+
+# -- context ---------------------------------------------------------------------------------------
+
+
+def prune_context(tx: Transaction, channel: str, chat_id: str, *, keep: int, since_ms: int) -> None:
+    """Forget a chat's context rows beyond the newest `keep`, and those from before `since_ms`."""
+    mine = (inbox.c.channel == channel, inbox.c.chat_id == chat_id, inbox.c.state == "context")
+    oldest_kept = (
+        select(inbox.c.id).where(*mine).order_by(inbox.c.id.desc()).offset(keep - 1).limit(1)
+    ).scalar_subquery()
+    tx.conn.execute(delete(inbox).where(*mine, inbox.c.id < oldest_kept))
+    tx.conn.execute(delete(inbox).where(*mine, inbox.c.accepted_ms < since_ms))
+
+
+def context_of(
+    tx: Transaction, channel: str, chat_id: str, thread: str | None, *, after_id: int, limit: int
+) -> list[InboxRow]:
+    """Context rows of one place after row `after_id`, oldest first, the newest `limit` of them."""
+    rows = tx.conn.execute(
+        select(inbox)
+        .where(
+            inbox.c.channel == channel,
+            inbox.c.chat_id == chat_id,
+            inbox.c.state == "context",
+            inbox.c.id > after_id,
+            inbox.c.thread.is_(None) if thread is None else inbox.c.thread == thread,
+        )
+        .order_by(inbox.c.id.desc())
+        .limit(limit)
+    ).mappings()
+    return [row_of(row) for row in rows][::-1]
+
+
+def bot_run(tx: Transaction, channel: str, chat_id: str, thread: str | None, *, limit: int) -> int:
+    """How many of the newest accepted messages of a place come from bots without a break."""
+    rows = tx.conn.execute(
+        select(inbox.c.sender_is_bot)
+        .where(
+            inbox.c.channel == channel,
+            inbox.c.chat_id == chat_id,
+            inbox.c.thread.is_(None) if thread is None else inbox.c.thread == thread,
+            inbox.c.state.in_(("received", "queued", "claimed", "done", "dead")),
+        )
+        .order_by(inbox.c.id.desc())
+        .limit(limit)
+    ).scalars()
+    run = 0
+    for is_bot in rows:
+        if not is_bot:
+            break
+        run += 1
+    return run
+
+
+# -- enrichment ------------------------------------------------------------------------------------
+
+
+def take_unenriched(
+    tx: Transaction, channel: str, process_id: str, *, limit: int
+) -> list[tuple[int, str, int]]:
+    """Take messages to complete: (row id, raw payload, deadline). A dead process's are freed."""
+    ids = list(
+        tx.conn.execute(
+            select(inbox.c.id)
+            .where(
+                inbox.c.channel == channel,
+                inbox.c.state == "received",
+                inbox.c.enrich_holder.is_(None),
+            )
+            .order_by(inbox.c.id)
+            .limit(limit)
+            .with_for_update(skip_locked=True)
+        ).scalars()
+    )
+    if not ids:
+        return []
+    rows = tx.conn.execute(
+        update(inbox)
+        .where(inbox.c.id.in_(ids))
+        .values(enrich_holder=process_id)
+        .returning(inbox.c.id, inbox.c.raw, inbox.c.enrich_by_ms)
+    )
+    return sorted((row[0], row[1], row[2] or 0) for row in rows)
+
+
+def complete(
+    tx: Transaction, row_id: int, message: InboundMessage | None, now_ms: int
+) -> InboxRow | None:
+    """End the enrichment of a row: with the completed message, or as it is when that failed.
+
+    Nothing happens (None) when it is `received` no longer.
+    """
+    values: dict[str, Any] = {"state": "queued", "enrich_holder": None}
+    if message is not None:
+        values |= {
+            "text": message.text,
+            "sender_name": message.sender.name,
+            "attachments": [asdict(item) for item in message.attachments] or None,
+        }
+    row = (
+        tx.conn.execute(
+            update(inbox)
+            .where(inbox.c.id == row_id, inbox.c.state == "received")
+            .values(**values)
+            .returning(inbox)
+        )
+        .mappings()
+        .one_or_none()
+    )
+    if row is None:
+        return None
+    if row["session_key"]:
+        mark_due(tx, row["session_key"], now_ms)
+    return row_of(row)
+
+
+def ring_enrichers(tx: Transaction, channel: str) -> None:
+    """Wake the processes that complete messages of a channel."""
+    tx.ring(enrich_topic(channel))
+
+
+# -- what waits ------------------------------------------------------------------------------------
+
+
+def open_rows(tx: Transaction, session_key: str, *, limit: int | None = None) -> list[InboxRow]:
+    """The session's rows that have not ended, in order of arrival."""
+    rows = tx.conn.execute(
+        select(inbox)
+        .where(inbox.c.session_key == session_key, inbox.c.state.in_(OPEN))
+        .order_by(inbox.c.seq)
+        .limit(limit)
+    ).mappings()
+    return [row_of(row) for row in rows]
+
+
+def states(tx: Transaction, ids: Sequence[int]) -> dict[int, str]:
+    """The states of rows."""
+    rows = tx.conn.execute(select(inbox.c.id, inbox.c.state).where(inbox.c.id.in_(ids)))
+    return {row[0]: row[1] for row in rows}
+
+
+def count_by_state(tx: Transaction) -> dict[str, int]:
+    """How many rows are in each state; for `status`."""
+    rows = tx.conn.execute(select(inbox.c.state, func.count()).group_by(inbox.c.state))
+    return {row[0]: row[1] for row in rows}
+
+
+def note_denied(tx: Transaction, channel: str, mark: str, now_ms: int) -> bool:
+    """Remember that a refusal was told; False when it was told before under the same mark."""
+    result = tx.conn.execute(
+        tx.insert(seen)
+        .values(channel=channel, transport_id=mark, inbox_id=None, at_ms=now_ms)
+        .on_conflict_do_nothing()
+    )
+    return result.rowcount == 1

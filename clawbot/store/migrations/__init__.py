@@ -1,0 +1,1 @@
+"""Schema changes, applied in order by Alembic; see `clawbot.store.migrate`."""

@@ -1,0 +1,389 @@
+"""Rows of `outbox`: one a reply, delivered lane by lane, in order, in one or more parts.
+
+    streaming -> pending -> sending -> sent | unknown | dead;   pending -> held -> pending
+
+A lane is a chat and a thread in it. Only the oldest row that blocks a lane is claimable; a row blocks
+while it is streaming with nothing posted, pending or sending. A row belongs to its holder until it is
+settled; when the holder dies it is free again, and a part that was on its way is `unknown`: it is sent
+again only under an idempotency key or after a look-up that did not find it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+
+from sqlalchemy import (
+    ColumnElement,
+    FromClause,
+    RowMapping,
+    and_,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from clawbot.errors import LeaseLost
+from clawbot.messages import MessageRef, ReplyRoute
+from clawbot.ports import Transaction
+from clawbot.store.schema import aliases, outbox, outbox_parts, turns
+from clawbot.store.topics import outbox_topic
+
+BLOCKING = ("pending", "sending")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One message of a reply as far as it has come. `state` is sending, sent or unknown."""
+
+    part_no: int
+    key: str
+    state: str
+    ref: str | None
+    sent_text: str
+    edits: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxRow:
+    """A reply in the hands of its holder. `text` is the draft while it is streaming."""
+
+    id: int
+    channel: str
+    state: str
+    session_key: str | None
+    route: ReplyRoute
+    text: str
+    progress: str = ""
+    tries: int = 0
+    created_ms: int = 0
+    parts: dict[int, Part] = field(default_factory=dict)
+
+
+def part_key(outbox_id: int, part_no: int, created_ms: int) -> str:
+    """The idempotency key of a part: the same for every attempt, at most 50 characters."""
+    return f"clawbot-{outbox_id}-{part_no}-{created_ms}"
+
+
+def add(
+    tx: Transaction,
+    *,
+    channel: str,
+    route: ReplyRoute,
+    state: str,
+    text: str,
+    now_ms: int,
+    session_key: str | None = None,
+    turn_id: str | None = None,
+    inbox_id: int | None = None,
+    skips_lane: bool = False,
+) -> int:
+    """Put a reply into the outbox; return its id."""
+    row_id: int = tx.conn.execute(
+        insert(outbox)
+        .values(
+            channel=channel,
+            chat_id=route.chat_id,
+            lane_thread=route.thread or "",
+            skips_lane=skips_lane,
+            state=state,
+            session_key=session_key,
+            turn_id=turn_id,
+            inbox_id=inbox_id,
+            route=asdict(route),
+            text=text,
+            created_ms=now_ms,
+        )
+        .returning(outbox.c.id)
+    ).scalar_one()
+    tx.ring(outbox_topic(channel))
+    return row_id
+
+
+def freeze(tx: Transaction, outbox_id: int, text: str, channel: str) -> None:
+    """End the growth of a streaming reply; its holder and parts stay."""
+    tx.conn.execute(
+        update(outbox)
+        .where(outbox.c.id == outbox_id, outbox.c.state == "streaming")
+        .values(state="pending", text=text)
+    )
+    tx.ring(outbox_topic(channel))
+
+
+# -- the holder's side -----------------------------------------------------------------------------
+
+
+def _position(table: FromClause = outbox) -> ColumnElement[int]:
+    return func.coalesce(table.c.lane_pos, table.c.id * 2)
+
+
+def claim(
+    tx: Transaction,
+    channel: str,
+    holder: str,
+    now_ms: int,
+    *,
+    limit: int,
+    split: Callable[[str], list[str]],
+) -> list[OutboxRow]:
+    """Take the replies of a channel whose turn it is, the oldest lanes first.
+
+    The first part of a reply that has none yet is begun here, in the same transaction: `split` cuts
+    a text into parts. Streaming replies are taken too; they stay streaming.
+    """
+    earlier = outbox.alias("earlier")
+    blocked = (
+        select(1)
+        .where(
+            earlier.c.channel == outbox.c.channel,
+            earlier.c.chat_id == outbox.c.chat_id,
+            earlier.c.lane_thread == outbox.c.lane_thread,
+            earlier.c.id != outbox.c.id,
+            earlier.c.skips_lane.is_(False),
+            or_(
+                earlier.c.state.in_(BLOCKING),
+                and_(earlier.c.state == "streaming", earlier.c.has_posted.is_(False)),
+            ),
+            _position(earlier) < _position(),
+        )
+        .exists()
+    )
+    ids = list(
+        tx.conn.execute(
+            select(outbox.c.id)
+            .where(
+                outbox.c.channel == channel,
+                outbox.c.state.in_(("streaming", "pending")),
+                outbox.c.holder.is_(None),
+                outbox.c.next_try_ms <= now_ms,
+                or_(
+                    outbox.c.inline_holder.is_(None),
+                    outbox.c.inline_holder == holder,
+                    outbox.c.inline_until_ms <= now_ms,
+                ),
+                or_(outbox.c.skips_lane, ~blocked),
+            )
+            .order_by(_position())
+            .limit(limit)
+            .with_for_update(skip_locked=True)
+        ).scalars()
+    )
+    if not ids:
+        return []
+    tx.conn.execute(update(outbox).where(outbox.c.id.in_(ids)).values(holder=holder))
+    claimed = []
+    for row in held(tx, ids, holder):
+        if row.state == "pending" and not row.parts:
+            claimed.append(begin_part(tx, row, holder, 0, split(row.text)[0]))
+        else:
+            claimed.append(row)
+    return claimed
+
+
+def held(tx: Transaction, ids: Sequence[int], holder: str) -> list[OutboxRow]:
+    """The rows of `ids` that `holder` still holds, as they are now, in the order of their ids."""
+    rows = tx.conn.execute(
+        select(outbox, turns.c.draft_text, turns.c.draft_progress)
+        .outerjoin(turns, turns.c.id == outbox.c.turn_id)
+        .where(outbox.c.id.in_(ids), outbox.c.holder == holder)
+        .order_by(outbox.c.id)
+    ).mappings()
+    parts: dict[int, dict[int, Part]] = {}
+    for part in tx.conn.execute(
+        select(outbox_parts).where(outbox_parts.c.outbox_id.in_(ids))
+    ).mappings():
+        parts.setdefault(part["outbox_id"], {})[part["part_no"]] = _part_of(part)
+    return [_row_of(row, parts.get(row["id"], {})) for row in rows]
+
+
+def _part_of(row: RowMapping) -> Part:
+    return Part(
+        part_no=row["part_no"],
+        key=row["key"],
+        state=row["state"],
+        ref=row["ref"],
+        sent_text=row["sent_text"],
+        edits=row["edits"],
+    )
+
+
+def _row_of(row: RowMapping, parts: dict[int, Part]) -> OutboxRow:
+    is_streaming = row["state"] == "streaming"
+    return OutboxRow(
+        id=row["id"],
+        channel=row["channel"],
+        state=row["state"],
+        session_key=row["session_key"],
+        route=ReplyRoute(**row["route"]),
+        text=(row["draft_text"] or "") if is_streaming else row["text"],
+        progress=(row["draft_progress"] or "") if is_streaming else "",
+        tries=row["tries"],
+        created_ms=row["created_ms"],
+        parts=parts,
+    )
+
+
+def begin_part(tx: Transaction, row: OutboxRow, holder: str, part_no: int, text: str) -> OutboxRow:
+    """Say that a part is about to be sent; must be committed before it is. Return the new row.
+
+    Raise LeaseLost when the row is not the holder's any more: then nothing may be sent.
+    """
+    # A streaming row may have been frozen since it was read: its state is left alone.
+    state = "streaming" if row.state == "streaming" else "sending"
+    _mine(tx, row.id, holder, {} if state == "streaming" else {"state": state})
+    key = part_key(row.id, part_no, row.created_ms)
+    tx.conn.execute(
+        tx.insert(outbox_parts)
+        .values(outbox_id=row.id, part_no=part_no, key=key, state="sending", sent_text=text)
+        .on_conflict_do_update(
+            index_elements=["outbox_id", "part_no"], set_={"state": "sending", "sent_text": text}
+        )
+    )
+    part = Part(part_no=part_no, key=key, state="sending", ref=None, sent_text=text, edits=0)
+    return _with_part(row, part, state)
+
+
+def _with_part(row: OutboxRow, part: Part, state: str) -> OutboxRow:
+    return replace(row, state=state, parts={**row.parts, part.part_no: part})
+
+
+def part_sent(
+    tx: Transaction, row: OutboxRow, holder: str, part_no: int, ref: MessageRef, now_ms: int
+) -> OutboxRow:
+    """Record that the platform took a part (or an edit of it, when it is settled already)."""
+    _mine(tx, row.id, holder, {"has_posted": True})
+    part = row.parts[part_no]
+    settled = replace(part, state="sent", ref=ref.id)
+    tx.conn.execute(
+        update(outbox_parts)
+        .where(outbox_parts.c.outbox_id == row.id, outbox_parts.c.part_no == part_no)
+        .values(state="sent", ref=ref.id)
+    )
+    if ref.thread is not None and row.session_key is not None:
+        learn_alias(tx, row.channel, row.route.chat_id, ref.thread, row.session_key, now_ms)
+    return _with_part(row, settled, row.state)
+
+
+def part_edited(tx: Transaction, row: OutboxRow, holder: str, part_no: int, text: str) -> OutboxRow:
+    """Record that a sent part now shows `text`."""
+    _mine(tx, row.id, holder)
+    part = row.parts[part_no]
+    edited = replace(part, sent_text=text, edits=part.edits + 1)
+    tx.conn.execute(
+        update(outbox_parts)
+        .where(outbox_parts.c.outbox_id == row.id, outbox_parts.c.part_no == part_no)
+        .values(sent_text=text, edits=edited.edits)
+    )
+    return _with_part(row, edited, row.state)
+
+
+def part_unknown(tx: Transaction, row: OutboxRow, holder: str, part_no: int) -> None:
+    """Record that nobody knows whether the platform took a part."""
+    _mine(tx, row.id, holder)
+    tx.conn.execute(
+        update(outbox_parts)
+        .where(outbox_parts.c.outbox_id == row.id, outbox_parts.c.part_no == part_no)
+        .values(state="unknown")
+    )
+
+
+def put_back(
+    tx: Transaction, row: OutboxRow, holder: str, *, next_try_ms: int, surely_not_sent: int | None
+) -> None:
+    """Give a reply back for a later try; `surely_not_sent` names a part that did not go out."""
+    if surely_not_sent is not None:
+        tx.conn.execute(
+            delete(outbox_parts).where(
+                outbox_parts.c.outbox_id == row.id,
+                outbox_parts.c.part_no == surely_not_sent,
+                outbox_parts.c.state != "sent",
+            )
+        )
+    # A streaming row may have been frozen meanwhile; that is never undone.
+    state = outbox.c.state if row.state == "streaming" else "pending"
+    _mine(
+        tx,
+        row.id,
+        holder,
+        {
+            "state": state,
+            "holder": None,
+            "tries": outbox.c.tries + 1,
+            "next_try_ms": next_try_ms,
+        },
+    )
+
+
+def settle(
+    tx: Transaction, row: OutboxRow, holder: str, state: str, now_ms: int, reason: str = ""
+) -> None:
+    """End a reply as sent, unknown, dead, or put it aside as held; the lane goes on."""
+    values = {"state": state, "reason": reason, "holder": None, "settled_ms": now_ms}
+    _mine(tx, row.id, holder, values)
+    tx.ring(outbox_topic(row.channel))
+
+
+def _mine(
+    tx: Transaction, row_id: int, holder: str, values: Mapping[str, object] | None = None
+) -> None:
+    """Lock a row that must be the holder's, and change it."""
+    result = tx.conn.execute(
+        update(outbox)
+        .where(outbox.c.id == row_id, outbox.c.holder == holder)
+        .values(values or {"holder": holder})
+    )
+    if result.rowcount != 1:
+        raise LeaseLost(f"outbox row {row_id} is not held by {holder}")
+
+
+# -- everybody's side ------------------------------------------------------------------------------
+
+
+def release_holder(tx: Transaction, holder: str) -> None:
+    """Free the replies of a process that has ended; what it was sending is unknown."""
+    rows = list(
+        tx.conn.execute(
+            select(outbox.c.id, outbox.c.channel).where(
+                outbox.c.holder == holder,
+                outbox.c.state.in_(("streaming", "pending", "sending")),
+            )
+        )
+    )
+    if not rows:
+        return
+    ids = [row[0] for row in rows]
+    tx.conn.execute(
+        update(outbox_parts)
+        .where(outbox_parts.c.outbox_id.in_(ids), outbox_parts.c.state == "sending")
+        .values(state="unknown")
+    )
+    tx.conn.execute(
+        update(outbox)
+        .where(outbox.c.id.in_(ids), outbox.c.state == "sending")
+        .values(state="pending")
+    )
+    tx.conn.execute(update(outbox).where(outbox.c.id.in_(ids)).values(holder=None))
+    for channel in {row[1] for row in rows}:
+        tx.ring(outbox_topic(channel))
+
+
+def learn_alias(
+    tx: Transaction, channel: str, chat_id: str, thread: str, session_key: str, now_ms: int
+) -> None:
+    """Remember that a platform's thread, learned late, belongs to a session."""
+    tx.conn.execute(
+        tx.insert(aliases)
+        .values(
+            channel=channel, chat_id=chat_id, thread=thread, session_key=session_key, at_ms=now_ms
+        )
+        .on_conflict_do_nothing()
+    )
+
+
+def count_by_state(tx: Transaction) -> dict[str, int]:
+    """How many replies are in each state; for `status`."""
+    rows = tx.conn.execute(select(outbox.c.state, func.count()).group_by(outbox.c.state))
+    return {row[0]: row[1] for row in rows}

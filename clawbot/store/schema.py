@@ -1,0 +1,301 @@
+"""The tables, as SQLAlchemy Core; the same on SQLite and PostgreSQL.
+
+Times are Unix milliseconds (`*_ms`). Within a session everything that happens takes its number from
+one counter, `sessions.last_seq`, in the transaction that writes it. Partial indexes keep the queries
+of the message path proportional to what is open, not to what is stored.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+    text,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# SQLite numbers rows by itself only for a column declared INTEGER.
+_RowId = BigInteger().with_variant(Integer(), "sqlite")
+
+inbox = Table(
+    "inbox",
+    metadata,
+    Column("id", _RowId, primary_key=True, autoincrement=True),
+    Column("channel", Text, nullable=False),
+    Column("identity", Text, nullable=False),
+    # received -> queued -> claimed -> done | dead; context; refused
+    Column("state", Text, nullable=False),
+    Column("reason", Text, nullable=False, server_default=""),
+    Column("chat_id", Text, nullable=False),
+    Column("chat_type", Text, nullable=False),
+    Column("thread", Text),
+    Column("sender_id", Text, nullable=False),
+    Column("sender_name", Text, nullable=False, server_default=""),
+    Column("sender_is_bot", Boolean, nullable=False, server_default=false()),
+    Column("text", Text, nullable=False),
+    Column("attachments", JSON(none_as_null=True)),
+    Column("raw", Text, nullable=False, server_default=""),
+    Column("mentioned", Boolean, nullable=False, server_default=false()),
+    Column("is_late", Boolean, nullable=False, server_default=false()),
+    Column("sent_ms", BigInteger),
+    Column("accepted_ms", BigInteger, nullable=False),
+    Column("settled_ms", BigInteger),
+    Column("session_key", Text),  # none for a context row
+    Column("seq", BigInteger),
+    Column("route", JSON(none_as_null=True)),  # none: answered where the session is read, not sent
+    Column("place_thread", Text),
+    Column("command", Text),
+    Column("turn_id", Text),
+    Column("enrich_by_ms", BigInteger),
+    Column("enrich_holder", Text),
+    Column("typing_mark", Text),
+    Column("inline_holder", Text),
+    Column("inline_until_ms", BigInteger),
+    UniqueConstraint("channel", "identity"),
+)
+Index(
+    "ix_inbox_open",
+    inbox.c.session_key,
+    inbox.c.seq,
+    sqlite_where=text("state IN ('received', 'queued', 'claimed')"),
+    postgresql_where=text("state IN ('received', 'queued', 'claimed')"),
+)
+Index(
+    "ix_inbox_unenriched",
+    inbox.c.channel,
+    inbox.c.id,
+    sqlite_where=text("state = 'received'"),
+    postgresql_where=text("state = 'received'"),
+)
+Index(
+    "ix_inbox_context",
+    inbox.c.channel,
+    inbox.c.chat_id,
+    inbox.c.id,
+    sqlite_where=text("state = 'context'"),
+    postgresql_where=text("state = 'context'"),
+)
+Index("ix_inbox_turn", inbox.c.turn_id)
+
+seen = Table(
+    "seen",
+    metadata,
+    Column("channel", Text, nullable=False),
+    Column("transport_id", Text, nullable=False),
+    Column("inbox_id", BigInteger),
+    Column("at_ms", BigInteger, nullable=False),
+    PrimaryKeyConstraint("channel", "transport_id"),
+)
+Index("ix_seen_at_ms", seen.c.at_ms)
+
+aliases = Table(
+    "aliases",
+    metadata,
+    Column("channel", Text, nullable=False),
+    Column("chat_id", Text, nullable=False),
+    Column("thread", Text, nullable=False),
+    Column("session_key", Text, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    PrimaryKeyConstraint("channel", "chat_id", "thread"),
+)
+
+places = Table(
+    "places",
+    metadata,
+    Column("channel", Text, nullable=False),
+    Column("chat_id", Text, nullable=False),
+    Column("thread", Text, nullable=False, server_default=""),
+    Column("active_session", Text, nullable=False),
+    PrimaryKeyConstraint("channel", "chat_id", "thread"),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("context_type", Text, nullable=False, server_default="global"),
+    Column("context_id", Text, nullable=False, server_default=""),
+    Column("title", Text, nullable=False, server_default=""),
+    Column("chat_type", Text, nullable=False, server_default=""),
+    Column("epoch", Integer, nullable=False, server_default="0"),
+    Column("last_seq", BigInteger, nullable=False, server_default="0"),
+    Column("event_seq", BigInteger, nullable=False, server_default="0"),
+    Column("visible_total", BigInteger, nullable=False, server_default="0"),
+    Column("stop_seq", BigInteger, nullable=False, server_default="0"),
+    Column("context_id_given", BigInteger, nullable=False, server_default="0"),
+    Column("fence", BigInteger, nullable=False, server_default="0"),
+    Column("owner", Text),
+    # When a turn was first wanted; a hint for claims, whose truth is the inbox and the turns.
+    Column("due_ms", BigInteger),
+    Column("settings", JSON(none_as_null=True)),
+    Column("archived", Boolean, nullable=False, server_default=false()),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("active_ms", BigInteger, nullable=False),
+)
+Index(
+    "ix_sessions_due",
+    sessions.c.due_ms,
+    sqlite_where=text("owner IS NULL AND due_ms IS NOT NULL"),
+    postgresql_where=text("owner IS NULL AND due_ms IS NOT NULL"),
+)
+Index(
+    "ix_sessions_owner",
+    sessions.c.owner,
+    sqlite_where=text("owner IS NOT NULL"),
+    postgresql_where=text("owner IS NOT NULL"),
+)
+Index("ix_sessions_active_ms", sessions.c.active_ms)
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("session_key", Text, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("turn_id", Text),
+    Column("kind", Text, nullable=False),
+    Column("step", Integer, nullable=False, server_default="-1"),
+    Column("text", Text, nullable=False, server_default=""),
+    Column("call_id", Text, nullable=False, server_default=""),
+    Column("tool", Text, nullable=False, server_default=""),
+    Column("arguments", Text, nullable=False, server_default=""),
+    Column("is_error", Boolean, nullable=False, server_default=false()),
+    Column("signature", Text, nullable=False, server_default=""),
+    Column("sender", Text, nullable=False, server_default=""),
+    Column("usage", JSON(none_as_null=True)),
+    Column("created_ms", BigInteger, nullable=False),
+    PrimaryKeyConstraint("session_key", "epoch", "seq"),
+)
+
+turns = Table(
+    "turns",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("session_key", Text, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("state", Text, nullable=False),  # running, parked, done, stopped, failed
+    Column("worker", Text),
+    Column("fence", BigInteger, nullable=False),
+    Column("attempt", Integer, nullable=False, server_default="0"),
+    Column("first_seq", BigInteger, nullable=False),
+    Column("last_seq", BigInteger, nullable=False),
+    Column("draft_text", Text, nullable=False, server_default=""),
+    Column("draft_progress", Text, nullable=False, server_default=""),
+    Column("draft_rev", Integer, nullable=False, server_default="0"),
+    Column("outbox_id", BigInteger),
+    Column("error_id", Text),
+    Column("usage", JSON(none_as_null=True)),
+    Column("started_ms", BigInteger, nullable=False),
+    Column("ended_ms", BigInteger),
+)
+Index(
+    "ix_turns_open",
+    turns.c.session_key,
+    sqlite_where=text("state IN ('running', 'parked')"),
+    postgresql_where=text("state IN ('running', 'parked')"),
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("id", _RowId, primary_key=True, autoincrement=True),
+    Column("channel", Text, nullable=False),
+    Column("chat_id", Text, nullable=False),
+    Column("lane_thread", Text, nullable=False, server_default=""),
+    # Order in the lane is coalesce(lane_pos, 2 * id); a released row is given 2 * max(id) + 1.
+    Column("lane_pos", BigInteger),
+    Column("skips_lane", Boolean, nullable=False, server_default=false()),
+    # streaming -> pending -> sending -> sent | unknown | dead; pending -> held -> pending
+    Column("state", Text, nullable=False),
+    Column("reason", Text, nullable=False, server_default=""),
+    Column("session_key", Text),
+    Column("turn_id", Text),
+    Column("inbox_id", BigInteger),
+    Column("route", JSON, nullable=False),
+    Column("text", Text, nullable=False, server_default=""),
+    Column("holder", Text),
+    Column("lease_ms", BigInteger),
+    Column("next_try_ms", BigInteger, nullable=False, server_default="0"),
+    Column("tries", Integer, nullable=False, server_default="0"),
+    Column("has_posted", Boolean, nullable=False, server_default=false()),
+    Column("inline_holder", Text),
+    Column("inline_until_ms", BigInteger),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("settled_ms", BigInteger),
+)
+Index(
+    "ix_outbox_open",
+    outbox.c.channel,
+    outbox.c.chat_id,
+    outbox.c.lane_thread,
+    sqlite_where=text("state IN ('streaming', 'pending', 'sending')"),
+    postgresql_where=text("state IN ('streaming', 'pending', 'sending')"),
+)
+
+outbox_parts = Table(
+    "outbox_parts",
+    metadata,
+    Column("outbox_id", BigInteger, ForeignKey("outbox.id", ondelete="CASCADE"), nullable=False),
+    Column("part_no", Integer, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("state", Text, nullable=False),  # sending, sent, unknown
+    Column("ref", Text),
+    Column("sent_text", Text, nullable=False, server_default=""),
+    Column("edits", Integer, nullable=False, server_default="0"),
+    PrimaryKeyConstraint("outbox_id", "part_no"),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("session_key", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("data", JSON, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    PrimaryKeyConstraint("session_key", "seq"),
+)
+
+processes = Table(
+    "processes",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("role", Text, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("pid", BigInteger, nullable=False),
+    Column("started_ms", BigInteger, nullable=False),
+    Column("heartbeat_ms", BigInteger, nullable=False),
+)
+
+channel_state = Table(
+    "channel_state",
+    metadata,
+    Column("channel", Text, primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("detail", Text, nullable=False, server_default=""),
+    Column("facts", JSON(none_as_null=True)),
+    Column("process_id", Text),
+    Column("last_in_ms", BigInteger),
+    Column("last_out_ms", BigInteger),
+    Column("updated_ms", BigInteger, nullable=False),
+)
