@@ -156,7 +156,7 @@ def load_config(
         raise ConfigError(f"config {path}: not UTF-8 text (byte {error.start})") from error
     document = read_document(text, os.environ if environ is None else environ)
     config = None
-    if document.data:
+    if document.data or not document.problems:
         reader = _Reader(document, path.absolute().parent, channel_types or CHANNEL_TYPES)
         config = reader.config()
     if document.problems or config is None:
