@@ -56,7 +56,7 @@ class ConfigChecker:
         try:
             # As JSON, strict types mean what a file can say: a list for a tuple, text for a path.
             return model.model_validate_json(
-                json.dumps(prepared, ensure_ascii=True), context={"folder": self._folder}
+                json.dumps(prepared), strict=True, context={"folder": self._folder}
             )
         except ValidationError as error:
             for details in error.errors(include_url=False, include_input=False):

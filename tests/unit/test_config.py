@@ -18,7 +18,7 @@ SECRET = "xoxb-very-secret"
 class PigeonConfig(BaseModel):
     """The keys of a platform that exists in these tests alone."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     bot_token: SecretStr
     app_token: SecretStr | None = None
