@@ -39,7 +39,8 @@ bench: $(stamps)/dev  ## Measure throughput and added latency against a bare pip
 
 lock:  ## Resolve pyproject.toml again into both lock files; UPGRADE=--upgrade takes new releases
 	@.ci/need venv
-	venv=$$(mktemp -d) && trap 'rm -rf "$$venv"' EXIT && \
+	@echo "Resolving pyproject.toml …"
+	@venv=$$(mktemp -d) && trap 'rm -rf "$$venv"' EXIT && \
 	$(PYTHON) -m venv "$$venv" && "$$venv/bin/python" -m pip install --quiet $(uv) && \
 	compile() { "$$venv/bin/python" -m uv pip compile --quiet --universal --python-version 3.11 \
 	    --generate-hashes --no-header $(UPGRADE) pyproject.toml --group build "$$@"; } && \
