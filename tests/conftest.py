@@ -35,6 +35,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or not os.environ.get("CI"):
         return
+    reporter.ensure_newline()
     for report in reporter.stats.get("skipped", []):
         reporter.write_line(f"skipped, which CI does not allow: {report.nodeid}", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -7,7 +7,8 @@
 # DIRECTORY/base is the untouched system, made once; DIRECTORY/fresh is a copy for this run.
 # The last commit is cloned into it, into a path with a space. First somebody who is not root
 # must be shown the one apt line. Then root runs the COMMANDs (default: "make venv",
-# "make test"), each twice: the second call must find everything in place.
+# "make test"), each twice: the second call must find everything in place. At last somebody who
+# is not root runs the tests of the environment.
 #
 # A machine whose package sources need more than a resolver names it here, for this run only:
 #   CHECK_COPY="/etc/pip.conf …"     files copied in at the same path
@@ -99,4 +100,7 @@ for command in "$@"; do
     say "$command, again"
     time inside 0 "$command"
 done
+say "with the packages there, nobody needs to be root"
+chown -R 65534:65534 "$fresh$clone"
+inside 65534 "make test ARGS='tests/test_environment.py'"
 say "all passed"
