@@ -1,0 +1,52 @@
+"""`python -m tests.simulators.slack --port 0`: the simulator alone, driven over its admin door.
+
+Prints one JSON line with its URLs, tokens and ids, then serves until SIGINT or SIGTERM. The doors
+are listed in `admin`; for example:
+
+    curl -d '{"name": "alice"}' $ADMIN_URL/user
+    curl -d '{"channel": "general", "user": "alice", "text": "hello"}' $ADMIN_URL/say
+"""
+
+import argparse
+import asyncio
+import json
+import signal
+import sys
+
+from .admin import add_admin_door, facts
+from .simulator import SlackSimulator
+
+
+async def serve(arguments: argparse.Namespace) -> None:
+    """Run until a signal asks to stop."""
+    simulator = SlackSimulator(
+        port=arguments.port,
+        ack_timeout_s=arguments.ack_timeout,
+        retry_delays_s=arguments.retry_delays,
+    )
+    add_admin_door(simulator)
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with simulator:
+        if arguments.events_url:
+            await simulator.use_http(arguments.events_url)
+        sys.stdout.write(json.dumps(facts(simulator)) + "\n")
+        sys.stdout.flush()
+        await stop.wait()
+
+
+def main() -> None:
+    """Read the command line and serve."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulators.slack")
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free port")
+    parser.add_argument("--events-url", default="", help="push by signed HTTP to this URL")
+    parser.add_argument("--ack-timeout", type=float, default=3.0, help="seconds")
+    parser.add_argument(
+        "--retry-delays", type=float, nargs="*", default=[0.0, 0.2, 0.5], help="seconds"
+    )
+    asyncio.run(serve(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The Slack simulator's own tests, driven by the real slack_sdk."""
