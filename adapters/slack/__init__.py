@@ -1,0 +1,1 @@
+"""Slack: Socket Mode or signed HTTP in, Web API out."""

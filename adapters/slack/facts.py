@@ -1,0 +1,38 @@
+"""What the adapter knows about Slack when it reads a payload, as values. No network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+SLASH_TOKEN = "slash"  # noqa: S105  # a route's mark, no secret
+"""Marks the reply route of slash words: the reply is a root post that opens their thread."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who we are. Empty sets and texts mean not known (yet); nothing is concluded from them.
+
+    team_ids: our workspace, and the Enterprise organisation if there is one.
+    """
+
+    user_ids: frozenset[str] = frozenset()
+    bot_ids: frozenset[str] = frozenset()
+    app_id: str = ""
+    team_ids: frozenset[str] = frozenset()
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """All that `inbound` needs besides the payload.
+
+    channel: our name of this account. users, channels, groups: names by Slack id; a missing id is
+    unknown and worth asking for, an empty name is known to have none.
+    """
+
+    channel: str
+    identity: Identity = field(default_factory=Identity)
+    users: Mapping[str, str] = field(default_factory=dict)
+    channels: Mapping[str, str] = field(default_factory=dict)
+    groups: Mapping[str, str] = field(default_factory=dict)
