@@ -1,7 +1,8 @@
 """The values that travel between a platform and a turn.
 
-Ids of a platform (chat, thread, message, user) are opaque text: kept as sent, compared for equality,
-never split or lower-cased outside the adapter that made them. Times are Unix milliseconds.
+Ids of a platform (chat, thread, message, user) are opaque text: kept as sent, compared for
+equality, never split or lower-cased outside the adapter that made them. Times are Unix
+milliseconds.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Session keys: the text name of one isolated conversation, and its grammar.
 
-    key     = base [ "/task:" id ]  |  "task:" id            (the latter is short for global/task:id)
+    key     = base [ "/task:" id ]  |  "task:" id      (the latter is short for global/task:id)
     base    = "global"  |  "dir:" id  |  channel ":" id [ "/thread:" id ] [ "/user:" id ]
 
-Every id is percent-escaped outside ``A-Z a-z 0-9 . _ - @ +`` (upper-case hex of its UTF-8), its case
-is kept, and it is never looked into. Encoding and decoding are a bijection: a text that is not the
-one canonical spelling of its key is refused, so no two texts can name one session and no two
+Every id is percent-escaped outside ``A-Z a-z 0-9 . _ - @ +`` (upper-case hex of its UTF-8), its
+case is kept, and it is never looked into. Encoding and decoding are a bijection: a text that is not
+the one canonical spelling of its key is refused, so no two texts can name one session and no two
 sessions can share a text. Keys are never joined or split anywhere else.
 """
 

@@ -68,7 +68,7 @@ class Doorbell:
         self._path = path
         self._socket = sock
         self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._sender.setblocking(False)
+        self._sender.settimeout(0)
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(sock, self._hear)
 
@@ -85,7 +85,7 @@ class Doorbell:
             path = folder / f"{name}.sock"
             path.unlink(missing_ok=True)
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            sock.setblocking(False)
+            sock.settimeout(0)
             sock.bind(str(path))
             return path, sock
 

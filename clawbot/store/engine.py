@@ -1,8 +1,8 @@
 """The embedded store: one SQLite file, shared by all processes of one machine.
 
 One writer thread a process commits the units that wait together (group commit), so that a burst of
-messages costs one fsync and not one each; readers have threads of their own. It knows nothing of the
-tables. PostgreSQL offers the same `ports.Store`.
+messages costs one fsync and not one each; readers have threads of their own. It knows nothing of
+the tables. PostgreSQL offers the same `ports.Store`.
 
 Facts it is built on: savepoints do not isolate every failure (after a full disk or an interrupt
 SQLite has rolled the whole transaction back, so the units are run again one by one); SQLite's own
@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -98,13 +99,14 @@ def open_sqlite_engine(path: Path) -> Engine:
             "temp_store=MEMORY",
             "cache_size=-16384",
         ):
-            _while_busy(lambda pragma=pragma: connection.execute(f"PRAGMA {pragma}"))  # type: ignore[misc]
+            _while_busy(partial(connection.execute, f"PRAGMA {pragma}"))
 
     try:
         engine.connect().close()
     except Exception as error:
         raise StartupError(
-            f"store {path}: {_plain(error)}; see that the directory exists, is writable and has room"
+            f"store {path}: {_plain(error)}; "
+            "see that the directory exists, is writable and has room"
         ) from error
     return engine
 
@@ -253,7 +255,7 @@ class SqliteStore:
                 if conn is None:
                     conn = self._engine.connect()
                 rings = self._commit(conn, batch)
-            except Exception as error:  # noqa: BLE001 - the thread must outlive any fault of the disk
+            except Exception as error:  # noqa: BLE001 - the thread outlives any fault
                 self._fail(batch, error)
                 if conn is not None:
                     conn.close()

@@ -1,8 +1,8 @@
 """The event log of each session, and reading on from a cursor.
 
-An event is written in the transaction of what it tells about and takes its number from its session's
-counter there. A cursor is a map of session numbers: one number over all sessions would skip events
-whose transaction commits late.
+An event is written in the transaction of what it tells about and takes its number from its
+session's counter there. A cursor is a map of session numbers: one number over all sessions would
+skip events whose transaction commits late.
 """
 
 from __future__ import annotations
@@ -75,10 +75,11 @@ def heads(tx: Transaction) -> dict[str, int]:
 
 
 def since(tx: Transaction, cursor: Mapping[str, int], *, limit: int = 500) -> EventPage:
-    """Events after `cursor` of all sessions; a session that it does not name is read from its start.
+    """Events after `cursor` of all sessions; a session that it does not name is read from its
+    start.
 
-    At most `limit` events of one session are returned; of a session with more, the newest, and it is
-    named in `has_gap`.
+    At most `limit` events of one session are returned; of a session with more, the newest, and it
+    is named in `has_gap`.
     """
     found: list[Event] = []
     gaps: set[str] = set()

@@ -3,8 +3,8 @@
     received -> queued -> claimed -> done | dead        refused
     context  -> queued (the same message arrives again, addressed this time)
 
-The identity is unique per channel. A message that only the mention rule turned away leaves a context
-row or none, so that its second, addressed copy is not taken for a duplicate.
+The identity is unique per channel. A message that only the mention rule turned away leaves a
+context row or none, so that its second, addressed copy is not taken for a duplicate.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from clawbot.store.schema import inbox, seen, sessions
 from clawbot.store.topics import TURNS, enrich_topic
 
 OPEN = ("received", "queued", "claimed")
+
+
+class StoredMeanwhile(Exception):
+    """Another process took the same message in; look again and find a duplicate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +115,10 @@ def put(
     is_late: bool = False,
     command: str | None = None,
     enrich_by_ms: int | None = None,
-) -> int | None:
+) -> int:
     """Store a message, or promote the context row that it left before; return the row's id.
 
-    None = another process stored the same message meanwhile: it is a duplicate.
+    Raise StoredMeanwhile when another process stored the same message since it was looked for.
     """
     values: dict[str, Any] = {
         "state": state,
@@ -154,7 +158,9 @@ def put(
         )
         .returning(inbox.c.id)
     ).scalar_one_or_none()
-    if row_id is not None and message.transport_ids and state != "context":
+    if row_id is None:
+        raise StoredMeanwhile
+    if message.transport_ids and state != "context":
         tx.conn.execute(
             tx.insert(seen)
             .values(
@@ -213,6 +219,21 @@ def context_of(
         .limit(limit)
     ).mappings()
     return [row_of(row) for row in rows][::-1]
+
+
+def answers_in(tx: Transaction, channel: str, chat_id: str, thread: str) -> bool:
+    """Whether a message of this thread was answered, or is about to be."""
+    found = tx.conn.execute(
+        select(inbox.c.id)
+        .where(
+            inbox.c.channel == channel,
+            inbox.c.chat_id == chat_id,
+            inbox.c.place_thread == thread,
+            inbox.c.session_key.is_not(None),
+        )
+        .limit(1)
+    )
+    return found.first() is not None
 
 
 def bot_run(tx: Transaction, channel: str, chat_id: str, thread: str | None, *, limit: int) -> int:

@@ -47,17 +47,19 @@ def upgrade(engine: Engine) -> None:
         # SQLite: one lock from the first look to the commit, so that two processes take turns.
         connection.exec_driver_sql("BEGIN EXCLUSIVE")
         try:
-            found = current_revision(connection)
-            known = {
-                item.revision for item in ScriptDirectory.from_config(_alembic()).walk_revisions()
-            }
-            if found is not None and found not in known:
-                raise SchemaMismatch(
-                    f"store: made by a newer clawbot (schema {found}); upgrade this one, or use "
-                    "the state directory of its own version"
-                )
+            _refuse_newer(connection)
             command.upgrade(_alembic(connection), "head")
         except BaseException:
             connection.exec_driver_sql("ROLLBACK")
             raise
         connection.exec_driver_sql("COMMIT")
+
+
+def _refuse_newer(connection: Connection) -> None:
+    found = current_revision(connection)
+    known = {item.revision for item in ScriptDirectory.from_config(_alembic()).walk_revisions()}
+    if found is not None and found not in known:
+        raise SchemaMismatch(
+            f"store: made by a newer clawbot (schema {found}); upgrade this one, or use the state "
+            "directory of its own version"
+        )

@@ -2,10 +2,10 @@
 
     streaming -> pending -> sending -> sent | unknown | dead;   pending -> held -> pending
 
-A lane is a chat and a thread in it. Only the oldest row that blocks a lane is claimable; a row blocks
-while it is streaming with nothing posted, pending or sending. A row belongs to its holder until it is
-settled; when the holder dies it is free again, and a part that was on its way is `unknown`: it is sent
-again only under an idempotency key or after a look-up that did not find it.
+A lane is a chat and a thread in it. Only the oldest row that blocks a lane is claimable; a row
+blocks while it is streaming with nothing posted, pending or sending. A row belongs to its holder
+until it is settled; when the holder dies it is free again, and a part that was on its way is
+`unknown`: it is sent again only under an idempotency key or after a look-up that did not find it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The tables, as SQLAlchemy Core; the same on SQLite and PostgreSQL.
 
 Times are Unix milliseconds (`*_ms`). Within a session everything that happens takes its number from
-one counter, `sessions.last_seq`, in the transaction that writes it. Partial indexes keep the queries
-of the message path proportional to what is open, not to what is stored.
+one counter, `sessions.last_seq`, in the transaction that writes it. Partial indexes keep the
+queries of the message path proportional to what is open, not to what is stored.
 """
 
 from __future__ import annotations
@@ -95,6 +95,7 @@ Index(
     postgresql_where=text("state = 'context'"),
 )
 Index("ix_inbox_turn", inbox.c.turn_id)
+Index("ix_inbox_chat", inbox.c.channel, inbox.c.chat_id, inbox.c.place_thread)
 
 seen = Table(
     "seen",

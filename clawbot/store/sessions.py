@@ -112,7 +112,7 @@ def recent(tx: Transaction, limit: int) -> list[RowMapping]:
 
 
 def stop_marks(tx: Transaction, keys: list[str]) -> dict[str, tuple[int, int]]:
-    """Per session its `stop_seq` and fence: how a worker sees stops and takeovers of all at once."""
+    """Per session its `stop_seq` and fence: a worker sees stops and takeovers of all at once."""
     rows = tx.conn.execute(
         select(sessions.c.key, sessions.c.stop_seq, sessions.c.fence).where(
             sessions.c.key.in_(keys)

@@ -1,7 +1,7 @@
 """Rows of `turns`: claiming a session's next turn, recording its steps, ending it.
 
-A session has one open turn at most. Its steps are recorded before they are acted on, under the fence
-of the claim, so that a killed turn is resumed where it stood and a stale worker cannot write.
+A session has one open turn at most. Its steps are recorded before they are acted on, under the
+fence of the claim, so that a killed turn is resumed where it stood and a stale worker cannot write.
 """
 
 from __future__ import annotations

@@ -80,6 +80,7 @@ def upgrade() -> None:
     sa.UniqueConstraint('channel', 'identity', name=op.f('uq_inbox_channel_identity'))
     )
     with op.batch_alter_table('inbox', schema=None) as batch_op:
+        batch_op.create_index('ix_inbox_chat', ['channel', 'chat_id', 'place_thread'], unique=False)
         batch_op.create_index('ix_inbox_context', ['channel', 'chat_id', 'id'], unique=False, sqlite_where=sa.text("state = 'context'"), postgresql_where=sa.text("state = 'context'"))
         batch_op.create_index('ix_inbox_open', ['session_key', 'seq'], unique=False, sqlite_where=sa.text("state IN ('received', 'queued', 'claimed')"), postgresql_where=sa.text("state IN ('received', 'queued', 'claimed')"))
         batch_op.create_index('ix_inbox_turn', ['turn_id'], unique=False)
@@ -249,6 +250,7 @@ def downgrade() -> None:
         batch_op.drop_index('ix_inbox_turn')
         batch_op.drop_index('ix_inbox_open', sqlite_where=sa.text("state IN ('received', 'queued', 'claimed')"), postgresql_where=sa.text("state IN ('received', 'queued', 'claimed')"))
         batch_op.drop_index('ix_inbox_context', sqlite_where=sa.text("state = 'context'"), postgresql_where=sa.text("state = 'context'"))
+        batch_op.drop_index('ix_inbox_chat')
 
     op.drop_table('inbox')
     op.drop_table('events')

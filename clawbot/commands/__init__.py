@@ -1,0 +1,1 @@
+"""Chat commands: recognised before any queue, so that they work while a turn runs."""

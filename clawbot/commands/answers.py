@@ -1,0 +1,67 @@
+"""What commands and the gate say to people, in English and Chinese."""
+
+from __future__ import annotations
+
+import re
+
+_CJK = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
+
+_TEXTS = {
+    "help": (
+        (
+            "Write to me and I answer; each conversation has its own memory.\n\n"
+            "- `/new` begins a new conversation\n"
+            "- `/stop` stops what I am doing here\n"
+            "- `/status` tells what I am doing here\n"
+            "- `/help` shows this\n\n"
+            "Where a message must not begin with `/`, write `!stop` instead."
+        ),
+        (
+            "直接给我发消息即可，每个对话有各自的记忆。\n\n"
+            "- `/new` 开始新对话\n"
+            "- `/stop` 停止当前任务\n"
+            "- `/status` 查看当前状态\n"
+            "- `/help` 显示本说明\n\n"
+            "如果消息不能以 `/` 开头，请写 `!stop`。"
+        ),
+    ),
+    "stopped": ("Stopped.", "已停止。"),
+    "stopped_withdrawn": (
+        "Stopped; {count} waiting message(s) withdrawn.",
+        "已停止，并撤回了 {count} 条等待中的消息。",
+    ),
+    "nothing_to_stop": ("Nothing is running here.", "当前没有正在运行的任务。"),
+    "new": ("A new conversation begins.", "已开始新对话。"),
+    "status_idle": ("Idle. Model: {model}.", "空闲。模型：{model}。"),
+    "status_running": (
+        "Working for {seconds} s; {count} message(s) wait. Model: {model}.",
+        "已运行 {seconds} 秒，{count} 条消息等待中。模型：{model}。",
+    ),
+    "chat_idle": (
+        "No conversation is running in this chat. Model: {model}.",
+        "此群聊中没有正在运行的对话。模型：{model}。",
+    ),
+    "chat_running": (
+        (
+            "{count} conversation(s) are running in this chat:\n{sessions}\n"
+            "Write `!stop` in the thread that shall stop."
+        ),
+        "此群聊中有 {count} 个正在运行的对话：\n{sessions}\n请在要停止的话题中发送 `!stop`。",
+    ),
+    "dm_denied": (
+        (
+            "I may not talk with you yet. An admin can add your id `{sender}` to "
+            "`channels.{channel}.allow.dm` in the configuration."
+        ),
+        (
+            "我暂时不能与您对话。管理员可以在配置的 `channels.{channel}.allow.dm` 中"
+            "加入您的 ID：`{sender}`。"
+        ),
+    ),
+}
+
+
+def answer(name: str, *, like: str, **values: object) -> str:
+    """The text `name` in the language of `like` (Chinese when it holds Chinese characters)."""
+    english, chinese = _TEXTS[name]
+    return (chinese if _CJK.search(like) else english).format(**values)

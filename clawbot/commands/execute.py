@@ -1,0 +1,82 @@
+"""Carrying commands out, inside the transaction that stores their message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import func, select
+
+from clawbot.commands.answers import answer
+from clawbot.commands.grammar import Command
+from clawbot.messages import ChatType, InboundMessage
+from clawbot.ports import Transaction
+from clawbot.session_key import SessionKey
+from clawbot.store import stops
+from clawbot.store.schema import inbox, turns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What a command came to. seq: its number in its session, if it took one."""
+
+    text: str
+    seq: int | None = None
+
+
+def execute(
+    tx: Transaction,
+    command: Command,
+    message: InboundMessage,
+    session: SessionKey,
+    *,
+    model: str,
+    now_ms: int,
+) -> Answered:
+    """Carry out a command of a session, or, from the root of a threaded chat, of the chat."""
+    like = message.text
+    if command.name == "help":
+        return Answered(text=answer("help", like=like))
+    if command.name == "new":
+        done = stops.stop(tx, session, now_ms, new_epoch=True)
+        return Answered(text=answer("new", like=like), seq=done.seq)
+    if _speaks_for_chat(message):
+        return Answered(text=_chat_status(tx, message, model))
+    if command.name == "status":
+        return Answered(text=_status(tx, session, like, model, now_ms))
+    done = stops.stop(tx, session, now_ms)
+    if done.withdrawn:
+        text = answer("stopped_withdrawn", like=like, count=done.withdrawn)
+    else:
+        text = answer("stopped" if done.had_turn else "nothing_to_stop", like=like)
+    return Answered(text=text, seq=done.seq)
+
+
+def _speaks_for_chat(message: InboundMessage) -> bool:
+    """At the root of a group whose conversations stand in threads a command names none of them."""
+    is_group = message.chat_type is ChatType.GROUP
+    return is_group and message.thread is None and message.opens_thread is not None
+
+
+def _status(tx: Transaction, session: SessionKey, like: str, model: str, now_ms: int) -> str:
+    started = tx.conn.execute(
+        select(turns.c.started_ms).where(
+            turns.c.session_key == str(session), turns.c.state.in_(("running", "parked"))
+        )
+    ).scalar_one_or_none()
+    waiting = tx.conn.execute(
+        select(func.count()).where(
+            inbox.c.session_key == str(session), inbox.c.state.in_(("received", "queued"))
+        )
+    ).scalar_one()
+    if started is None and not waiting:
+        return answer("status_idle", like=like, model=model)
+    seconds = 0 if started is None else max(0, now_ms - started) // 1000
+    return answer("status_running", like=like, seconds=seconds, count=waiting, model=model)
+
+
+def _chat_status(tx: Transaction, message: InboundMessage, model: str) -> str:
+    keys = stops.open_keys(tx, message.channel, message.chat_id)
+    if not keys:
+        return answer("chat_idle", like=message.text, model=model)
+    lines = "\n".join(f"- `{key}`" for key in keys[:20])
+    return answer("chat_running", like=message.text, count=len(keys), sessions=lines)

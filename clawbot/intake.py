@@ -1,0 +1,357 @@
+"""Taking a message in: gate, route and commit in one transaction; then it may be acknowledged.
+
+This is the first half of a message's path. It ends in an inbox row (queued for a worker, received
+for enrichment, done for a command, context, refused) or in none, and never in an acknowledged
+message that was not stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import structlog
+from sqlalchemy import RowMapping, select
+
+from clawbot.access import GateFacts, Verdict, judge
+from clawbot.commands.answers import answer
+from clawbot.commands.execute import execute
+from clawbot.commands.grammar import Command, parse
+from clawbot.config import ChannelPolicy
+from clawbot.messages import Accepted, ChatType, InboundMessage, Place
+from clawbot.ports import Clock, Store, Transaction
+from clawbot.router import Route, route
+from clawbot.session_key import SessionKey
+from clawbot.store import events, inbox, outbox, sessions
+from clawbot.store.schema import aliases, places
+from clawbot.store.schema import sessions as session_rows
+
+log = structlog.get_logger(__name__)
+
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelRules:
+    """What the intake must know of a channel. Times in milliseconds.
+
+    can_edit: whether the adapter can change sent messages, so that replies may grow.
+    can_enrich: whether it completes messages; without, an incomplete one is taken as it is.
+    """
+
+    policy: ChannelPolicy
+    model: str
+    can_edit: bool
+    can_enrich: bool
+    context_rows: int
+    context_age_ms: int
+    enrich_ms: int
+    late_after_ms: int
+
+
+class StoredDirectory:
+    """The router's look-ups in the store, within one transaction."""
+
+    def __init__(self, tx: Transaction, message: InboundMessage, now_ms: int) -> None:
+        self._tx = tx
+        self._message = message
+        self._now_ms = now_ms
+
+    def alias_of(self, channel: str, chat_id: str, thread: str) -> str | None:
+        """See `router.Directory`. A thread whose root began a session here is joined to it now."""
+        found: str | None = self._tx.conn.execute(
+            select(aliases.c.session_key).where(
+                aliases.c.channel == channel,
+                aliases.c.chat_id == chat_id,
+                aliases.c.thread == thread,
+            )
+        ).scalar_one_or_none()
+        root = self._message.thread_root
+        if found is not None or root is None or root == thread:
+            return found
+        by_root = str(SessionKey.of_chat(channel, chat_id, thread=root))
+        if not self.has_session(by_root):
+            return None
+        outbox.learn_alias(self._tx, channel, chat_id, thread, by_root, self._now_ms)
+        return by_root
+
+    def active_session(self, place: Place) -> str | None:
+        """See `router.Directory`."""
+        chosen: str | None = self._tx.conn.execute(
+            select(places.c.active_session).where(
+                places.c.channel == place.channel,
+                places.c.chat_id == place.chat_id,
+                places.c.thread == (place.thread or ""),
+            )
+        ).scalar_one_or_none()
+        return chosen
+
+    def has_session(self, key: str) -> bool:
+        """Whether a session exists."""
+        return (
+            self._tx.conn.execute(
+                select(session_rows.c.key).where(session_rows.c.key == key)
+            ).scalar_one_or_none()
+            is not None
+        )
+
+
+class Intake:
+    """Takes in the messages of one channel. It keeps nothing between two messages."""
+
+    def __init__(self, store: Store, clock: Clock, rules: ChannelRules) -> None:
+        self._store = store
+        self._clock = clock
+        self._rules = rules
+
+    async def accept(self, message: InboundMessage) -> Accepted:
+        """Gate, route and commit; see `ports.Accept`. Raise StoreUnavailable."""
+        now_ms = self._clock.now_ms()
+        try:
+            accepted = await self._store.write(lambda tx: admit(tx, message, self._rules, now_ms))
+        except inbox.StoredMeanwhile:
+            accepted = await self._store.write(lambda tx: admit(tx, message, self._rules, now_ms))
+        log.info(
+            "message_accepted",
+            channel=message.channel,
+            chat_type=message.chat_type.value,
+            decision=accepted.decision,
+            reason=accepted.reason,
+            duplicate=accepted.is_duplicate,
+            session=accepted.session_key,
+            inbox_id=accepted.inbox_id,
+        )
+        return accepted
+
+
+def admit(tx: Transaction, message: InboundMessage, rules: ChannelRules, now_ms: int) -> Accepted:
+    """The unit of work behind `Intake.accept`. A mere context row does not make a copy of the same
+    message a duplicate: the copy may be addressed to us.
+    """
+    earlier = inbox.known(tx, message)
+    if earlier is not None and earlier["state"] != "context":
+        return _duplicate(earlier)
+    directory = StoredDirectory(tx, message, now_ms)
+    way = route(message, rules.policy.scope, directory, can_edit=rules.can_edit)
+    facts = GateFacts(
+        follows_thread=_is_ours(tx, message, way, rules, directory),
+        bot_run=_bot_run(tx, message, rules),
+    )
+    verdict = judge(message, rules.policy, facts)
+    if verdict.action == "deny":
+        return _refuse(tx, message, way, verdict, now_ms)
+    if verdict.action == "overhear":
+        if earlier is not None:
+            return _duplicate(earlier)
+        return _overhear(tx, message, rules, verdict, now_ms)
+    command = parse(message.command_text)
+    if command is not None:
+        return _answer_command(tx, message, command, way, rules, now_ms)
+    return _queue(tx, message, way, rules, now_ms)
+
+
+def admit_for_session(
+    tx: Transaction, message: InboundMessage, session: SessionKey, model: str, now_ms: int
+) -> Accepted:
+    """Take in a message of the web page or the terminal, which name their session themselves.
+
+    Its answer is read from the session; nothing is sent.
+    """
+    if (earlier := inbox.known(tx, message)) is not None:
+        return _duplicate(earlier)
+    command = parse(message.command_text)
+    if command is not None:
+        done = execute(tx, command, message, session, model=model, now_ms=now_ms)
+        numbers = sessions.take_numbers(tx, session, 1, now_ms)
+        data = {"text": done.text}
+        events.append(tx, session, numbers.last_seq, numbers.epoch, "notice", data, now_ms)
+        row_id = inbox.put(
+            tx,
+            message,
+            state="done",
+            now_ms=now_ms,
+            reason="command",
+            session=session,
+            seq=numbers.last_seq,
+            command=command.name,
+        )
+        return _accepted("command", row_id, session)
+    return _enqueue(tx, message, None, session, "queued", now_ms)
+
+
+def _accepted(decision: str, row_id: int, session: SessionKey) -> Accepted:
+    return Accepted(inbox_id=row_id, decision=decision, session_key=str(session))
+
+
+def _is_ours(
+    tx: Transaction,
+    message: InboundMessage,
+    way: Route,
+    rules: ChannelRules,
+    directory: StoredDirectory,
+) -> bool:
+    """Whether the message stands in a thread in which we talk already."""
+    if message.thread is None:
+        return False
+    if rules.policy.scope == "thread" and directory.has_session(str(way.session)):
+        return True
+    return inbox.answers_in(tx, message.channel, message.chat_id, message.thread)
+
+
+def _duplicate(row: RowMapping) -> Accepted:
+    """An event that was taken in before."""
+    return Accepted(
+        inbox_id=row["id"],
+        decision=row["state"],
+        reason="duplicate",
+        is_duplicate=True,
+        session_key=row["session_key"],
+    )
+
+
+def _bot_run(tx: Transaction, message: InboundMessage, rules: ChannelRules) -> int:
+    if not message.sender.is_bot or rules.policy.bots == "deny":
+        return 0
+    return inbox.bot_run(
+        tx,
+        message.channel,
+        message.chat_id,
+        message.thread,
+        limit=rules.policy.max_bot_turns,
+    )
+
+
+def _refuse(
+    tx: Transaction, message: InboundMessage, way: Route, verdict: Verdict, now_ms: int
+) -> Accepted:
+    """Keep that it came, if it was meant for us, and not what it said; tell a person in a direct
+    chat once a day.
+    """
+    if message.chat_type is not ChatType.DM and not message.mentioned:
+        return Accepted(inbox_id=None, decision="refused", reason=verdict.reason)
+    bare = replace(message, text="", raw="", attachments=())
+    row_id = inbox.put(tx, bare, state="refused", now_ms=now_ms, reason=verdict.reason)
+    if verdict.reason == "dm_not_allowed" and not message.sender.is_bot:
+        mark = f"denied:{message.sender.id}:{now_ms // DAY_MS}"
+        if inbox.note_denied(tx, message.channel, mark, now_ms):
+            text = answer(
+                "dm_denied", like=message.text, sender=message.sender.id, channel=message.channel
+            )
+            outbox.add(
+                tx,
+                channel=message.channel,
+                route=way.reply,
+                state="pending",
+                text=text,
+                now_ms=now_ms,
+                inbox_id=row_id,
+                skips_lane=True,
+            )
+    return Accepted(inbox_id=row_id, decision="refused", reason=verdict.reason)
+
+
+def _overhear(
+    tx: Transaction, message: InboundMessage, rules: ChannelRules, verdict: Verdict, now_ms: int
+) -> Accepted:
+    if not rules.context_rows or not message.text.strip():
+        return Accepted(inbox_id=None, decision="ignored", reason=verdict.reason)
+    row_id = inbox.put(tx, message, state="context", now_ms=now_ms, reason=verdict.reason)
+    inbox.prune_context(
+        tx,
+        message.channel,
+        message.chat_id,
+        keep=rules.context_rows,
+        since_ms=now_ms - rules.context_age_ms,
+    )
+    return Accepted(inbox_id=row_id, decision="context", reason=verdict.reason)
+
+
+def _answer_command(
+    tx: Transaction,
+    message: InboundMessage,
+    command: Command,
+    way: Route,
+    rules: ChannelRules,
+    now_ms: int,
+) -> Accepted:
+    """Carry a command out and answer it, past the lane, in the same transaction."""
+    done = execute(tx, command, message, way.session, model=rules.model, now_ms=now_ms)
+    if command.name == "new" and command.words:
+        return _queue(tx, replace(message, text=command.words), way, rules, now_ms)
+    row_id = inbox.put(
+        tx,
+        message,
+        state="done",
+        now_ms=now_ms,
+        reason="command",
+        session=way.session,
+        seq=done.seq,
+        route=way.reply,
+        place_thread=way.place.thread,
+        command=command.name,
+    )
+    outbox.add(
+        tx,
+        channel=message.channel,
+        route=way.reply,
+        state="pending",
+        text=done.text,
+        now_ms=now_ms,
+        session_key=str(way.session),
+        inbox_id=row_id,
+        skips_lane=True,
+    )
+    return _accepted("command", row_id, way.session)
+
+
+def _queue(
+    tx: Transaction, message: InboundMessage, way: Route, rules: ChannelRules, now_ms: int
+) -> Accepted:
+    waits = message.is_incomplete and rules.can_enrich
+    age_ms = 0 if message.sent_at_ms is None else now_ms - message.sent_at_ms
+    accepted = _enqueue(
+        tx,
+        message,
+        way,
+        way.session,
+        "received" if waits else "queued",
+        now_ms,
+        is_late=age_ms > rules.late_after_ms,
+        enrich_by_ms=now_ms + rules.enrich_ms if waits else None,
+    )
+    if waits:
+        inbox.ring_enrichers(tx, message.channel)
+    return accepted
+
+
+def _enqueue(
+    tx: Transaction,
+    message: InboundMessage,
+    way: Route | None,
+    session: SessionKey,
+    state: str,
+    now_ms: int,
+    *,
+    is_late: bool = False,
+    enrich_by_ms: int | None = None,
+) -> Accepted:
+    is_direct = message.chat_type is ChatType.DM
+    numbers = sessions.take_numbers(
+        tx, session, 1, now_ms, chat_type="dm" if is_direct else "group"
+    )
+    row_id = inbox.put(
+        tx,
+        message,
+        state=state,
+        now_ms=now_ms,
+        session=session,
+        seq=numbers.last_seq,
+        route=None if way is None else way.reply,
+        place_thread=None if way is None else way.place.thread,
+        is_late=is_late,
+        enrich_by_ms=enrich_by_ms,
+    )
+    data = {"inbox": row_id, "text": message.text, "sender": message.sender.name}
+    events.append(tx, session, numbers.last_seq, numbers.epoch, "accepted", data, now_ms)
+    if state == "queued":
+        inbox.mark_due(tx, str(session), now_ms)
+    return _accepted(state, row_id, session)
