@@ -23,6 +23,7 @@ async def serve(arguments: argparse.Namespace) -> None:
         port=arguments.port,
         ack_timeout_s=arguments.ack_timeout,
         retry_delays_s=arguments.retry_delays,
+        bot_name=arguments.bot_name,
     )
     add_admin_door(simulator)
     stop = asyncio.Event()
@@ -41,6 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.simulators.slack")
     parser.add_argument("--port", type=int, default=0, help="0 takes a free port")
     parser.add_argument("--events-url", default="", help="push by signed HTTP to this URL")
+    parser.add_argument("--bot-name", default="robot", help="the name of the app's bot")
     parser.add_argument("--ack-timeout", type=float, default=3.0, help="seconds")
     parser.add_argument(
         "--retry-delays", type=float, nargs="*", default=[0.0, 0.2, 0.5], help="seconds"

@@ -7,7 +7,8 @@
     say {channel, user, text, thread_ts?, mention?, order?, broadcast?, me?}
     bot {channel, text, thread_ts?, classic?}  edit {channel, ts, text}  delete {channel, ts}
     slash {channel, user, command, text?}  press {channel, ts, user, action_id}
-    invite {channel, user}  kick {channel, user}  event {event}
+    invite {channel, user}  kick {channel, user}
+    event {event}  send_payload {payload, kind?}  send_raw_frame {frame}
     sent {channel?, thread_ts?}  wait_sent {count?, channel?, thread_ts?, timeout_s?}
     wait_text {text, channel?, timeout_s?}  wait_connected {count?, timeout_s?}
     wait_settled {timeout_s?}  ephemerals {channel?}  transcript {channel}
@@ -57,7 +58,7 @@ def doors(simulator: SlackSimulator) -> Mapping[str, Callable[..., Any]]:
         "sent wait_sent wait_text wait_connected wait_settled ephemerals transcript calls"
         " deliveries fail_next limit_rate clear_faults redeliver hold_events release_events"
         " disconnect drop_connection use_socket_mode revoke_token expire_token restore_token"
-        " expire_streams invite kick"
+        " expire_streams invite kick send_payload send_raw_frame"
     )
     return {
         **{name: getattr(simulator, name) for name in same_name.split()},

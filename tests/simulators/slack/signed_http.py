@@ -76,7 +76,10 @@ class SignedHttp:
         except aiohttp.ClientError:
             return Outcome(acked=False, reason="connection_failed")
         if 200 <= answer.status < 300:
-            self._feed.ack(delivery, answer.json())
+            said = answer.json()
+            if said is None and delivery.kind == "slash_commands" and answer.text:
+                said = {"text": answer.text}  # a plain body is an answer, too
+            self._feed.ack(delivery, said)
             return Outcome(acked=True)
         reason = "too_many_redirects" if 300 <= answer.status < 400 else "http_error"
         return Outcome(acked=False, reason=reason, retry=not answer.no_retry)

@@ -49,13 +49,14 @@ class SlackSimulator:
         retry_delays_s: Sequence[float] = (0.0, 0.2, 0.5),
         connection_wait_s: float = 30.0,
         stream_idle_s: float | None = None,
+        bot_name: str = "robot",
         seed: int = 1,
     ) -> None:
         self._port = port
         self._ack_timeout_s = ack_timeout_s
         self._stream_idle_s = stream_idle_s
         self.bell = Bell()
-        self.workspace = Workspace(seed=seed)
+        self.workspace = Workspace(bot_name=bot_name, seed=seed)
         self.signing_secret = f"simulated-signing-secret-{seed}"
         self.verification_token = f"simulated-verification-token-{seed}"
         self.bot_token = f"xoxb-simulated-{seed}"
@@ -128,6 +129,8 @@ class SlackSimulator:
         self.wait_settled = record.wait_settled
         trouble = Trouble(view=self.view, web_api=self.web_api)
         self.send_event = trouble.send_event
+        self.send_payload = trouble.send_payload
+        self.send_raw_frame = trouble.send_raw_frame
         self.redeliver = trouble.redeliver
         self.hold_events = trouble.hold_events
         self.release_events = trouble.release_events

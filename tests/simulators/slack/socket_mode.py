@@ -6,6 +6,7 @@ Serves `/link`; apps.connections.open (in the Web API) asks here for a ticketed 
 import asyncio
 import json
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -137,10 +138,12 @@ class SocketMode:
             closed.cancel()
         return Outcome(acked=delivery.state == "acked", reason="timeout")
 
-    async def send_raw(self, frame: str) -> None:
-        """Send any text frame to every connection."""
+    async def send_raw(self, frame: str | bytes) -> None:
+        """Send any text frame, valid or not, to every connection."""
+        raw = frame.encode() if isinstance(frame, str) else frame
         for connection in list(self.connections):
-            await connection.socket.send_str(frame)
+            with suppress(ConnectionError):  # the client was quicker and has left
+                await connection.socket.send_frame(raw, WSMsgType.TEXT)
 
     async def disconnect(self, reason: Reason, *, close: bool = False) -> None:
         """Send a disconnect frame to every connection; with `close` close them right after.
@@ -149,7 +152,8 @@ class SocketMode:
         """
         for connection in list(self.connections):
             connection.draining = True
-            await connection.socket.send_json(self._disconnect_frame(reason))
+            with suppress(ConnectionError):
+                await connection.socket.send_json(self._disconnect_frame(reason))
             if close:
                 await connection.socket.close()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .channel_view import ChannelView
-from .feed import Delivery
+from .feed import Delivery, DeliveryKind
 from .socket_mode import Reason
 from .web_api import Token, WebApi
 from .workspace import Json
@@ -26,6 +26,14 @@ class Trouble:
     async def send_event(self, event: Json) -> Delivery:
         """Push any inner event: an unknown type, a huge text, one that no door makes."""
         return self.view.feed.publish(event)
+
+    async def send_payload(self, payload: Json, *, kind: DeliveryKind = "events_api") -> Delivery:
+        """Push any outer payload as it is: app_rate_limited, a callback without event, a form."""
+        return self.view.feed.send(kind, payload)
+
+    async def send_raw_frame(self, frame: str | bytes) -> None:
+        """Send any text frame, bytes that are not UTF-8 too, on every Socket Mode connection."""
+        await self.web_api.sockets.send_raw(frame)
 
     async def redeliver(
         self, what: Delivery | str, *, new_event_id: bool = False

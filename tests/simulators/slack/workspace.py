@@ -94,7 +94,13 @@ class Conversation:
 class Workspace:
     """One team with one app installed in it."""
 
-    def __init__(self, *, seed: int = 1, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        *,
+        bot_name: str = "robot",
+        seed: int = 1,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self._random = random.Random(seed)  # noqa: S311  # ids must repeat from run to run
         self._last_us = 0
         self.now = now
@@ -110,7 +116,7 @@ class Workspace:
         self.views: dict[str, Json] = {}
         self.assistant_calls: list[Json] = []
         self.thread_status: dict[tuple[str, str], str] = {}
-        self.bot = self.add_user("clawbot", bot=True, app_id=self.app_id)
+        self.bot = self.add_user(bot_name, bot=True, app_id=self.app_id)
 
     def new_id(self, prefix: str) -> str:
         """A fresh id such as C08K2M1P9QX."""

@@ -98,11 +98,11 @@ async def test_an_ack_with_text_answers_a_slash_command_to_its_user_only(
     slack: SlackSimulator,
 ) -> None:
     async with connected(slack, lambda _request: {"text": "helped"}) as seen:
-        delivery = await slack.slash_command("general", "alice", "/claw", "help")
+        delivery = await slack.slash_command("general", "alice", "/robot", "help")
         await slack.wait_settled()
     assert seen[0].type == "slash_commands"
     assert seen[0].accepts_response_payload is True
-    assert (seen[0].payload["command"], seen[0].payload["text"]) == ("/claw", "help")
+    assert (seen[0].payload["command"], seen[0].payload["text"]) == ("/robot", "help")
     assert "thread_ts" not in seen[0].payload
     assert delivery.ack_payload == {"text": "helped"}
     (answer,) = slack.ephemerals()

@@ -69,12 +69,12 @@ async def test_commands_and_presses_travel_as_signed_forms(
 ) -> None:
     async with receiver(slack) as (url, seen):
         await slack.use_http(url)
-        await slack.slash_command("general", "alice", "claw", "status")
+        await slack.slash_command("general", "alice", "robot", "status")
         ts = await slack.user_says("general", "alice", "hi")
         await slack.message_shortcut("general", ts, "alice", "ask_about_this")
         await slack.wait_settled()
     forms = [body for head, body in seen if "form" in head["Content-Type"]]
     command = next(form for form in forms if "command" in form)
-    assert (command["command"], command["text"]) == ("/claw", "status")
+    assert (command["command"], command["text"]) == ("/robot", "status")
     shortcut = json.loads(next(form for form in forms if "payload" in form)["payload"])
     assert (shortcut["type"], shortcut["message"]["text"]) == ("message_action", "hi")

@@ -129,7 +129,7 @@ async def test_junk_frames_and_unknown_events_do_not_end_the_connection(
 ) -> None:
     async with connected(slack) as seen:
         await slack.wait_connected()
-        await slack.socket_mode.send_raw("{not json")
+        await slack.send_raw_frame("{not json")
         await slack.send_event({"type": "brand_new_event", "text": "x" * 300_000})
         await slack.wait_settled()
     assert types(seen) == ["brand_new_event"]
