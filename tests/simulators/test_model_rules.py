@@ -1,7 +1,8 @@
 """Each wire rule of the model simulator accepts a legal body and refuses an illegal one."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,17 @@ class Case:
     rule: str
     legal: Json
     illegal: Json
-    strictness: Strictness = field(default_factory=Strictness)
+    strictness: Strictness
 
     def __str__(self) -> str:
         return f"{self.api}-{self.rule}"
+
+
+def case(
+    api: Api, rule: str, legal: Json, illegal: Json, strictness: Strictness | None = None
+) -> Case:
+    strictness = strictness or Strictness()
+    return Case(api=api, rule=rule, legal=legal, illegal=illegal, strictness=strictness)
 
 
 # --- Anthropic ---
@@ -74,15 +82,7 @@ def without(body: Json, key: str) -> Json:
     return {name: value for name, value in body.items() if name != key}
 
 
-def a_case(rule: str, legal: Json, illegal: Json, strictness: Strictness | None = None) -> Case:
-    return Case(
-        api="anthropic",
-        rule=rule,
-        legal=legal,
-        illegal=illegal,
-        strictness=strictness or Strictness(),
-    )
-
+a_case = partial(case, "anthropic")
 
 ANTHROPIC = [
     a_case("no_model", HELLO, without(HELLO, "model")),
@@ -90,6 +90,8 @@ ANTHROPIC = [
     a_case("bad_max_tokens", HELLO, {**HELLO, "max_tokens": 0}),
     a_case("no_messages", HELLO, anthropic()),
     a_case("shape", HELLO, {**HELLO, "messages": ["hello"]}),
+    a_case("shape", HELLO, {**HELLO, "system": 7}),
+    a_case("shape", HELLO, anthropic({"role": "user", "content": None})),
     a_case("empty_text", {**HELLO, "system": [text("s")]}, {**HELLO, "system": [text("")]}),
     a_case("empty_text", HELLO, anthropic(user("hello", " \n"))),
     a_case("empty_text", HELLO, anthropic(*TURN[:2], user(result("a", content=[text("")])))),
@@ -205,15 +207,7 @@ ZHIPU = Strictness(content_required=True)
 DEEPSEEK = Strictness(reasoning_content=True)
 
 
-def c_case(rule: str, legal: Json, illegal: Json, strictness: Strictness | None = None) -> Case:
-    return Case(
-        api="openai-chat",
-        rule=rule,
-        legal=legal,
-        illegal=illegal,
-        strictness=strictness or Strictness(),
-    )
-
+c_case = partial(case, "openai-chat")
 
 CHAT = [
     c_case("no_model", C_HELLO, {**C_HELLO, "model": ""}),
@@ -301,9 +295,7 @@ R_HELLO = responses(says("user", "hello"))
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
 
 
-def r_case(rule: str, legal: Json, illegal: Json) -> Case:
-    return Case(api="openai-responses", rule=rule, legal=legal, illegal=illegal)
-
+r_case = partial(case, "openai-responses")
 
 RESPONSES = [
     r_case("no_model", R_HELLO, without(R_HELLO, "model")),
@@ -338,16 +330,16 @@ RESPONSES = [
 CASES = [*ANTHROPIC, *CHAT, *RESPONSES]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_rule_accepts_the_legal_body_and_names_itself_for_the_illegal_one(case: Case) -> None:
-    assert violations(case.api, case.legal, case.strictness) == []
-    found = violations(case.api, case.illegal, case.strictness)
-    assert case.rule in {each.rule for each in found}
+@pytest.mark.parametrize("tried", CASES, ids=str)
+def test_a_rule_accepts_the_legal_body_and_names_itself_for_the_illegal_one(tried: Case) -> None:
+    assert violations(tried.api, tried.legal, tried.strictness) == []
+    found = violations(tried.api, tried.illegal, tried.strictness)
+    assert tried.rule in {each.rule for each in found}
     assert all(each.message and each.path for each in found)
 
 
 def test_every_rule_has_a_case() -> None:
-    named = {case.rule for case in CASES}
+    named = {each.rule for each in CASES}
     for module in (anthropic_rules, openai_rules, violation):
         source = Path(str(module.__file__)).read_text(encoding="utf-8")
         written = re.findall(r'(?:_broken\(\s*|rule=)"(\w+)"', source)

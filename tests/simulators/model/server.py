@@ -19,6 +19,7 @@ from typing import Any, Self
 from aiohttp import web
 
 from .answer import Answer, Refusal, Reply, Usage, invalid_key
+from .body import object_of
 from .conversation import Dialect, RecordedRequest
 from .endpoints import ENDPOINTS, Endpoint
 from .rules import RecordedViolation, Strictness, estimated_tokens, prompt_tokens, violations
@@ -274,7 +275,7 @@ class ModelSimulator:
         key = headers.get("x-api-key") or headers.get("Authorization", "").removeprefix("Bearer ")
         if self.keys is not None and key not in self.keys:
             return invalid_key()
-        strictness = self._strictness(endpoint.dialect)
+        strictness = self._strictness(endpoint.dialect, recorded.body)
         found = violations(endpoint.api, recorded.body, strictness)
         self.violations += [
             RecordedViolation(request=recorded.number, violation=each) for each in found
@@ -289,11 +290,14 @@ class ModelSimulator:
             )
         return None
 
-    def _strictness(self, dialect: Dialect) -> Strictness:
+    def _strictness(self, dialect: Dialect, body: dict[str, Any]) -> Strictness:
         if dialect == "zai":
             return replace(self.strictness, content_required=True)
         if dialect == "deepseek":
-            return replace(self.strictness, reasoning_content=True)
+            # DeepSeek wants the reasoning back in its thinking mode only.
+            switch = object_of(body.get("thinking")).get("type")
+            thinks = body.get("model") != "deepseek-chat" if switch is None else switch == "enabled"
+            return replace(self.strictness, reasoning_content=thinks)
         return self.strictness
 
     def _take_hold(self, recorded: RecordedRequest) -> Hold | None:
