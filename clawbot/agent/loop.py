@@ -1,0 +1,301 @@
+"""The agent's loop: model, then tools, until there is an answer. One call of `run` is one turn.
+
+Each step is recorded before it is acted on. The last step is not: it is handed back in the outcome,
+so that it is committed together with the end of the turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import stamina
+import structlog
+
+from clawbot.agent.memory import open_calls, window
+from clawbot.agent.prompt import for_request
+from clawbot.errors import ModelError
+from clawbot.history import Entry, EntryKind, ModelReply, ModelRequest, ToolCall, ToolSpec, Usage
+from clawbot.ports import Clock, Model, Reporter
+
+log = structlog.get_logger(__name__)
+
+INTERRUPTED = "Interrupted: the call was cut off, and whether it had an effect is not known."
+MODEL_TRIES = 3
+
+
+class Journal(Protocol):
+    """Where a turn's steps are recorded."""
+
+    turn_id: str
+
+    async def load(self) -> list[Entry]:
+        """The session's history, this turn's entries last."""
+        ...
+
+    async def record(self, entries: Sequence[Entry], *, is_progress: bool = True) -> list[Entry]:
+        """Append entries durably. Raise LeaseLost or TurnStopped."""
+        ...
+
+
+class Tools(Protocol):
+    """The tools of a turn, bound to what they may know of it."""
+
+    specs: tuple[ToolSpec, ...]
+
+    async def call(self, call: ToolCall) -> tuple[str, bool]:
+        """Run a tool; return its observation and whether that is an error."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopLimits:
+    """Bounds of a turn; see the config section `turns`."""
+
+    first_token_timeout_s: float
+    max_steps: int
+    max_output_tokens: int
+    history_messages: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Timing:
+    """Where the time of a turn went, for its log line. Milliseconds."""
+
+    model_ms: int = 0
+    tools_ms: int = 0
+    first_text_ms: int | None = None
+    steps: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A finished turn: its last step, not recorded yet, and the texts of all steps in order."""
+
+    entries: tuple[Entry, ...]
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """What runs turns; it keeps nothing of any of them."""
+
+    clock: Clock
+    limits: LoopLimits
+
+    async def run(
+        self,
+        *,
+        model: Model,
+        system: str,
+        tools: Tools,
+        journal: Journal,
+        reporter: Reporter,
+        timing: Timing,
+    ) -> Answer:
+        """Run a turn from where its journal stands. Raise ModelError, LeaseLost or TurnStopped."""
+        turn_id = journal.turn_id
+        history = await journal.load()
+        history += await _close_calls(journal, history)
+        mine = [entry for entry in history if entry.turn_id == turn_id]
+        texts = [entry.text for entry in mine if entry.kind is EntryKind.ASSISTANT]
+        first = 1 + max(entry.step for entry in mine)
+        for step in range(first, self.limits.max_steps):
+            request = ModelRequest(
+                system=system,
+                entries=for_request(window(history, turn_id, self.limits.history_messages)),
+                tools=tools.specs,
+                max_output_tokens=self.limits.max_output_tokens,
+            )
+            reply = await self._ask(model, request, reporter, texts, timing)
+            entries = _step_entries(reply, turn_id, step)
+            if reply.text:
+                texts.append(reply.text)
+            if not reply.tool_calls:
+                return Answer(entries=tuple(entries), texts=tuple(texts))
+            history += await journal.record(entries)
+            reporter.progress(_progress(reply.tool_calls))
+            history += await journal.record(
+                await self._call_tools(tools, reply.tool_calls, turn_id, step, timing)
+            )
+            reporter.progress("")
+        raise ModelError(f"no answer after {self.limits.max_steps} steps", kind="invalid")
+
+    async def _ask(
+        self,
+        model: Model,
+        request: ModelRequest,
+        reporter: Reporter,
+        texts: Sequence[str],
+        timing: Timing,
+    ) -> ModelReply:
+        """One model call, tried again where that is safe: nothing of the answer was shown yet."""
+        started = self.clock.monotonic()
+        try:
+            async for attempt in stamina.retry_context(
+                on=_wait_before_retry, attempts=MODEL_TRIES, wait_initial=0.5, timeout=None
+            ):
+                with attempt:
+                    return await self._call(model, request, reporter, texts, timing)
+        finally:
+            timing.model_ms += _since(self.clock, started)
+        raise AssertionError  # retry_context either returns or raises
+
+    async def _call(
+        self,
+        model: Model,
+        request: ModelRequest,
+        reporter: Reporter,
+        texts: Sequence[str],
+        timing: Timing,
+    ) -> ModelReply:
+        started = self.clock.monotonic()
+        pieces: list[str] = []
+
+        def on_text(piece: str) -> None:
+            deadline.reschedule(None)
+            if piece:
+                if timing.first_text_ms is None:
+                    timing.first_text_ms = _since(self.clock, started)
+                pieces.append(piece)
+                reporter.text("\n\n".join([*texts, "".join(pieces)]))
+
+        try:
+            async with asyncio.timeout(self.limits.first_token_timeout_s) as deadline:
+                reply = await model.reply(request, on_text)
+        except TimeoutError as error:
+            raise ModelError(
+                f"model {model.name}: no answer within {self.limits.first_token_timeout_s:g} s",
+                kind="retryable",
+            ) from error
+        except ModelError as error:
+            if pieces:
+                raise ShownPartly(str(error), kind=error.kind) from error
+            raise
+        timing.steps += 1
+        timing.usage += reply.usage or Usage()
+        return reply
+
+    async def _call_tools(
+        self,
+        tools: Tools,
+        calls: Sequence[ToolCall],
+        turn_id: str,
+        step: int,
+        timing: Timing,
+    ) -> list[Entry]:
+        """Run the tools of one step; results in the order of the calls."""
+        started = self.clock.monotonic()
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(tools.call(call), name=f"tool {call.tool}") for call in calls
+            ]
+        timing.tools_ms += _since(self.clock, started)
+        return [
+            _result(call, turn_id, step, *task.result())
+            for call, task in zip(calls, tasks, strict=True)
+        ]
+
+
+class ShownPartly(ModelError):
+    """The model failed after a part of its answer was shown; it is not asked again."""
+
+
+def _wait_before_retry(error: Exception) -> bool | float:
+    if isinstance(error, ShownPartly) or not isinstance(error, ModelError):
+        return False
+    if error.kind not in {"retryable", "rate_limited"}:
+        return False
+    return True if error.retry_after_s is None else min(error.retry_after_s, 30.0)
+
+
+def _step_entries(reply: ModelReply, turn_id: str, step: int) -> list[Entry]:
+    """A model's reply as history entries; the usage stands at the first of them."""
+    entries = []
+    if reply.thinking or reply.signature:
+        entries.append(
+            Entry(
+                kind=EntryKind.THINKING,
+                text=reply.thinking,
+                signature=reply.signature,
+                turn_id=turn_id,
+                step=step,
+            )
+        )
+    if reply.text or not reply.tool_calls:
+        entries.append(
+            Entry(
+                kind=EntryKind.ASSISTANT,
+                text=reply.text,
+                turn_id=turn_id,
+                step=step,
+                usage=reply.usage,
+            )
+        )
+    entries += [
+        Entry(
+            kind=EntryKind.TOOL_CALL,
+            call_id=call.call_id,
+            tool=call.tool,
+            arguments=call.arguments,
+            turn_id=turn_id,
+            step=step,
+            usage=None if reply.text or number else reply.usage,
+        )
+        for number, call in enumerate(reply.tool_calls)
+    ]
+    return entries
+
+
+def _result(call: ToolCall, turn_id: str, step: int, text: str, is_error: bool) -> Entry:  # noqa: FBT001
+    return Entry(
+        kind=EntryKind.TOOL_RESULT,
+        call_id=call.call_id,
+        tool=call.tool,
+        text=text,
+        is_error=is_error,
+        turn_id=turn_id,
+        step=step,
+    )
+
+
+async def _close_calls(journal: Journal, history: Sequence[Entry]) -> list[Entry]:
+    """Give the calls that a killed worker left open a result; they are not run again."""
+    closed = interrupted(history, journal.turn_id)
+    return await journal.record(closed, is_progress=False) if closed else []
+
+
+def interrupted(history: Sequence[Entry], turn_id: str) -> list[Entry]:
+    """Results that say of a turn's open calls that they were interrupted."""
+    return [
+        Entry(
+            kind=EntryKind.TOOL_RESULT,
+            call_id=call.call_id,
+            tool=call.tool,
+            text=INTERRUPTED,
+            is_error=True,
+            turn_id=turn_id,
+            step=call.step,
+        )
+        for call in open_calls(history, turn_id)
+    ]
+
+
+def _progress(calls: Sequence[ToolCall]) -> str:
+    """One line, at most 200 characters, about the tools that run."""
+    names = [f"{call.tool} {' '.join(call.arguments.split())}" for call in calls]
+    line = " · ".join(names)
+    return line if len(line) <= 200 else line[:199] + "…"
+
+
+def _since(clock: Clock, started: float) -> int:
+    return round((clock.monotonic() - started) * 1000)
+
+
+def new_error_id() -> str:
+    """A short id by which a person and the log speak of the same fault."""
+    return uuid.uuid4().hex[:8]
