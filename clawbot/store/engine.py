@@ -99,7 +99,7 @@ def open_sqlite_engine(path: Path) -> Engine:
             "temp_store=MEMORY",
             "cache_size=-16384",
         ):
-            _while_busy(partial(connection.execute, f"PRAGMA {pragma}"))
+            while_busy(partial(connection.execute, f"PRAGMA {pragma}"))
 
     try:
         engine.connect().close()
@@ -126,11 +126,12 @@ def _is_busy(error: BaseException) -> bool:
 
 
 def _is_database_fault(error: BaseException) -> bool:
-    """Whether the database, and not the unit, is at fault."""
-    return isinstance(getattr(error, "orig", None) or error, sqlite3.OperationalError)
+    """Whether the database is at fault, not the unit; a damaged file is a plain DatabaseError."""
+    origin = getattr(error, "orig", None) or error
+    return isinstance(origin, sqlite3.OperationalError) or type(origin) is sqlite3.DatabaseError
 
 
-def _while_busy(action: Callable[[], object]) -> None:
+def while_busy(action: Callable[[], object]) -> None:
     """Try again while another process holds the lock, with short jittered waits."""
     give_up = time.monotonic() + BUSY_TIMEOUT_S
     wait = 0.0005
@@ -238,17 +239,15 @@ class SqliteStore:
         while not closing:
             batch: list[_Job] = []
             job = self._jobs.get()
-            while job is not None and len(batch) < BATCH_UNITS:
+            while job is not None:
                 batch.append(job)
+                if len(batch) == BATCH_UNITS:
+                    break
                 try:
                     job = self._jobs.get_nowait()
                 except queue.Empty:
                     break
-            else:
-                if job is None:
-                    closing = True
-                else:
-                    self._jobs.put(job)
+            closing = job is None
             if not batch:
                 continue
             try:
@@ -265,14 +264,15 @@ class SqliteStore:
             conn.close()
 
     def _commit(self, conn: Connection, batch: list[_Job]) -> set[str]:
-        """Commit a batch in one transaction; where that fails, each unit in one of its own."""
+        """Commit a batch in one transaction; where that fails, each unit in one of its own.
+
+        A file that is still locked after the long wait fails them all: nobody waits once for each.
+        """
         try:
             return self._transact(conn, batch)
         except Exception as error:
-            if not _is_database_fault(error):
-                raise
             _roll_back(conn)
-            if len(batch) == 1:
+            if len(batch) == 1 or _is_busy(error):
                 raise
         rings: set[str] = set()
         for job in batch:
@@ -285,7 +285,7 @@ class SqliteStore:
 
     def _transact(self, conn: Connection, batch: list[_Job]) -> set[str]:
         rings: set[str] = set()
-        _while_busy(lambda: conn.exec_driver_sql("BEGIN IMMEDIATE"))
+        while_busy(lambda: conn.exec_driver_sql("BEGIN IMMEDIATE"))
         for job in batch:
             transaction = SqliteTransaction(conn)
             job.error = job.result = None
@@ -302,7 +302,7 @@ class SqliteStore:
                 transaction.rings.clear()
             conn.exec_driver_sql("RELEASE unit")
             rings |= transaction.rings
-        _while_busy(lambda: conn.exec_driver_sql("COMMIT"))
+        while_busy(lambda: conn.exec_driver_sql("COMMIT"))
         return rings
 
     def _fail(self, batch: list[_Job], error: Exception) -> None:

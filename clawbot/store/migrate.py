@@ -15,6 +15,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine
 
 from clawbot.errors import SchemaMismatch
+from clawbot.store.engine import while_busy
 
 
 def _alembic(connection: Connection | None = None) -> Config:
@@ -45,7 +46,7 @@ def upgrade(engine: Engine) -> None:
         if current_revision(connection) == newest_revision():
             return
         # SQLite: one lock from the first look to the commit, so that two processes take turns.
-        connection.exec_driver_sql("BEGIN EXCLUSIVE")
+        while_busy(lambda: connection.exec_driver_sql("BEGIN EXCLUSIVE"))
         try:
             _refuse_newer(connection)
             command.upgrade(_alembic(connection), "head")
