@@ -6,6 +6,13 @@ and an error id, never `str(error)`.
 
 from __future__ import annotations
 
+import uuid
+
+
+def new_error_id() -> str:
+    """A short id by which a person and the log speak of the same fault."""
+    return uuid.uuid4().hex[:8]
+
 
 class ClawbotError(Exception):
     """Something in clawbot failed."""

@@ -232,7 +232,7 @@ def _refuse(
     row_id = inbox.put(tx, bare, state="refused", now_ms=now_ms, reason=verdict.reason)
     if verdict.reason == "dm_not_allowed" and not message.sender.is_bot:
         mark = f"denied:{message.sender.id}:{now_ms // DAY_MS}"
-        if inbox.note_denied(tx, message.channel, mark, now_ms):
+        if inbox.note_once(tx, message.channel, mark, now_ms):
             text = answer(
                 "dm_denied", like=message.text, sender=message.sender.id, channel=message.channel
             )

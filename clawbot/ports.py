@@ -212,7 +212,8 @@ class Model(Protocol):
     name: str
 
     async def reply(self, request: ModelRequest, on_text: Callable[[str], None]) -> ModelReply:
-        """Make one call; `on_text` is given each piece of visible text as it arrives.
+        """Make one call; `on_text` is given each piece of visible text as it arrives, and "" when
+        anything else does (thinking, a tool call), so that the caller knows it has begun.
 
         Raise ModelError. Nothing is retried here.
         """

@@ -7,7 +7,6 @@ so that it is committed together with the end of the turn.
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -294,8 +293,3 @@ def _progress(calls: Sequence[ToolCall]) -> str:
 
 def _since(clock: Clock, started: float) -> int:
     return round((clock.monotonic() - started) * 1000)
-
-
-def new_error_id() -> str:
-    """A short id by which a person and the log speak of the same fault."""
-    return uuid.uuid4().hex[:8]

@@ -48,6 +48,32 @@ _TEXTS = {
         ),
         "此群聊中有 {count} 个正在运行的对话：\n{sessions}\n请在要停止的话题中发送 `!stop`。",
     ),
+    "failed_model_down": (
+        "I cannot reach my language model now. Please try again later. (error {error_id})",
+        "暂时无法连接语言模型，请稍后再试。（错误编号 {error_id}）",
+    ),
+    "failed_model_busy": (
+        "My language model is overloaded now. Please try again in a minute. (error {error_id})",
+        "语言模型当前繁忙，请稍后再试。（错误编号 {error_id}）",
+    ),
+    "failed_too_long": (
+        "This conversation has become too long for my language model. "
+        "Begin a new one with `/new`. (error {error_id})",
+        "对话过长，语言模型无法处理。请用 `/new` 开始新对话。（错误编号 {error_id}）",
+    ),
+    "failed_refused": (
+        "My language model refuses to answer this. (error {error_id})",
+        "语言模型拒绝回答此问题。（错误编号 {error_id}）",
+    ),
+    "failed_timeout": (
+        "This took too long, so I stopped. Please try a smaller step. (error {error_id})",
+        "处理时间过长，已停止。请尝试更小的步骤。（错误编号 {error_id}）",
+    ),
+    "failed_crashed": (
+        "Something went wrong on my side. Please try again; if it stays so, tell an admin the "
+        "error id. (error {error_id})",
+        "我这边出了问题，请再试一次；若仍失败，请把错误编号告诉管理员。（错误编号 {error_id}）",
+    ),
     "dm_denied": (
         (
             "I may not talk with you yet. An admin can add your id `{sender}` to "

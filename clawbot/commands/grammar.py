@@ -1,8 +1,8 @@
 """How a chat command is written; pure.
 
-`/stop`, `!stop` (some clients keep text that begins with a slash to themselves), full-width
-`／stop` and `！stop`, and, for stopping alone, the bare word. Names are known in English and Chinese.
-full-width A slash before any other word is plain text.
+`/stop`, `!stop` (some clients keep text that begins with a slash to themselves), both marks in
+full width too, and, for stopping alone, the bare word. Names are known in English and Chinese. A
+slash before any other word is plain text.
 """
 
 from __future__ import annotations

@@ -350,8 +350,8 @@ def count_by_state(tx: Transaction) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
-def note_denied(tx: Transaction, channel: str, mark: str, now_ms: int) -> bool:
-    """Remember that a refusal was told; False when it was told before under the same mark."""
+def note_once(tx: Transaction, channel: str, mark: str, now_ms: int) -> bool:
+    """Remember that something was told; False when it was told before under the same mark."""
     result = tx.conn.execute(
         tx.insert(seen)
         .values(channel=channel, transport_id=mark, inbox_id=None, at_ms=now_ms)

@@ -30,7 +30,7 @@ from clawbot.errors import LeaseLost
 from clawbot.messages import MessageRef, ReplyRoute
 from clawbot.ports import Transaction
 from clawbot.store.schema import aliases, outbox, outbox_parts, turns
-from clawbot.store.topics import outbox_topic
+from clawbot.store.topics import draft_topic, outbox_topic
 
 BLOCKING = ("pending", "sending")
 
@@ -111,6 +111,7 @@ def freeze(tx: Transaction, outbox_id: int, text: str, channel: str) -> None:
         .values(state="pending", text=text)
     )
     tx.ring(outbox_topic(channel))
+    tx.ring(draft_topic(channel))
 
 
 # -- the holder's side -----------------------------------------------------------------------------
@@ -292,8 +293,11 @@ def part_unknown(tx: Transaction, row: OutboxRow, holder: str, part_no: int) -> 
 
 def put_back(
     tx: Transaction, row: OutboxRow, holder: str, *, next_try_ms: int, surely_not_sent: int | None
-) -> None:
-    """Give a reply back for a later try; `surely_not_sent` names a part that did not go out."""
+) -> OutboxRow:
+    """Give a reply back for a later try; `surely_not_sent` names a part that did not go out.
+
+    The returned row is no longer the holder's; its state says `put_back`.
+    """
     if surely_not_sent is not None:
         tx.conn.execute(
             delete(outbox_parts).where(
@@ -315,15 +319,17 @@ def put_back(
             "next_try_ms": next_try_ms,
         },
     )
+    return replace(row, state="put_back")
 
 
 def settle(
     tx: Transaction, row: OutboxRow, holder: str, state: str, now_ms: int, reason: str = ""
-) -> None:
+) -> OutboxRow:
     """End a reply as sent, unknown, dead, or put it aside as held; the lane goes on."""
     values = {"state": state, "reason": reason, "holder": None, "settled_ms": now_ms}
     _mine(tx, row.id, holder, values)
     tx.ring(outbox_topic(row.channel))
+    return replace(row, state=state)
 
 
 def _mine(

@@ -17,6 +17,11 @@ def outbox_topic(channel: str) -> str:
     return f"outbox:{channel}"
 
 
+def draft_topic(channel: str) -> str:
+    """A reply of this channel grew, or its growth ended."""
+    return f"draft:{channel}"
+
+
 def enrich_topic(channel: str) -> str:
     """A message of this channel waits to be completed."""
     return f"enrich:{channel}"

@@ -1,245 +1,41 @@
-"""Rows of `turns`: claiming a session's next turn, recording its steps, ending it.
+"""Rows of `turns` while they run and when they end, under the fence of their claim.
 
-A session has one open turn at most. Its steps are recorded before they are acted on, under the
-fence of the claim, so that a killed turn is resumed where it stood and a stale worker cannot write.
+Steps are recorded before they are acted on, so that a killed turn is resumed where it stood; the
+fence keeps a stale worker from writing. The end of a turn is one transaction.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 
-from sqlalchemy import RowMapping, insert, select, update
+from sqlalchemy import select, update
 
 from clawbot.history import Entry, Usage
-from clawbot.messages import ReplyRoute
 from clawbot.ports import Transaction
-from clawbot.session_key import SessionKey
 from clawbot.store import events, history, outbox, sessions
-from clawbot.store.inbox import InboxRow, context_of, open_rows, row_of
+from clawbot.store.claims import Claim
+from clawbot.store.inbox import InboxRow, note_once, open_rows
 from clawbot.store.schema import inbox, turns
 from clawbot.store.schema import sessions as session_rows
-from clawbot.store.topics import EVENTS, TURNS, outbox_topic
+from clawbot.store.topics import EVENTS, TURNS, draft_topic
 
-Compose = Callable[[Sequence[InboxRow], Sequence[InboxRow]], list[Entry]]
-"""Makes the history entries of a new turn from its messages and the context before them."""
-
-ROWS_PER_TURN = 50
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """A worker's right to run one turn, until somebody raises the session's fence.
-
-    attempt: how many earlier attempts at this turn ended unclean without progress.
-    """
-
-    turn_id: str
-    session: SessionKey
-    epoch: int
-    fence: int
-    attempt: int
-    rows: tuple[InboxRow, ...]
-    is_resumed: bool
-    draft_text: str
-    outbox_id: int | None
-    started_ms: int
-
-    @property
-    def first_seq(self) -> int:
-        """The number of the turn's first message: a stop at or after it ends the turn."""
-        return self.rows[0].seq
-
-    @property
-    def route(self) -> ReplyRoute | None:
-        """Where the answer goes: with the newest message; None = it is only read here."""
-        return self.rows[-1].route
+NOTICE_WINDOW_MS = 600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a turn ended. state: done, stopped or failed. reply: the text to deliver, if any."""
+    """How a turn ended. state: done, stopped or failed. reply: the text to deliver, if any.
+
+    notice: the name of a fault that concerns every message; a chat is sent it once in a while.
+    """
 
     state: str
     entries: tuple[Entry, ...] = ()
     reply: str | None = None
+    notice: str | None = None
     error_id: str | None = None
     usage: Usage | None = None
-
-
-def claim(
-    tx: Transaction,
-    worker: str,
-    *,
-    limit: int,
-    now_ms: int,
-    context_rows: int,
-    compose: Compose,
-) -> list[Claim]:
-    """Take the next turns of up to `limit` sessions, those that wait longest first."""
-    rows = tx.conn.execute(
-        select(session_rows)
-        .where(session_rows.c.owner.is_(None), session_rows.c.due_ms.is_not(None))
-        .order_by(session_rows.c.due_ms)
-        .limit(limit)
-        .with_for_update(skip_locked=True)
-    ).mappings()
-    claims = []
-    for session in rows.all():
-        taken = _claim_session(tx, session, worker, now_ms, context_rows, compose)
-        if taken is None:
-            _own(tx, session["key"], owner=None, fence=session["fence"])
-        else:
-            claims.append(taken)
-    return claims
-
-
-def _own(tx: Transaction, key: str, *, owner: str | None, fence: int) -> None:
-    tx.conn.execute(
-        update(session_rows)
-        .where(session_rows.c.key == key)
-        .values(owner=owner, fence=fence, due_ms=None)
-    )
-
-
-def _claim_session(
-    tx: Transaction,
-    session: RowMapping,
-    worker: str,
-    now_ms: int,
-    context_rows: int,
-    compose: Compose,
-) -> Claim | None:
-    turn = (
-        tx.conn.execute(
-            select(turns).where(
-                turns.c.session_key == session["key"], turns.c.state.in_(("running", "parked"))
-            )
-        )
-        .mappings()
-        .one_or_none()
-    )
-    if turn is not None:
-        return _resume(tx, session, turn, worker) if turn["state"] == "running" else None
-    rows = _next_rows(open_rows(tx, session["key"], limit=ROWS_PER_TURN))
-    if not rows:
-        return None
-    return _begin(tx, session, rows, worker, now_ms, context_rows, compose)
-
-
-def _next_rows(waiting: Sequence[InboxRow]) -> list[InboxRow]:
-    """The longest run of rows, from the oldest on, of one sender to one place."""
-    run: list[InboxRow] = []
-    for row in waiting:
-        if row.state != "queued" or (run and not _joins(run[0], row)):
-            break
-        run.append(row)
-    return run
-
-
-def _joins(first: InboxRow, row: InboxRow) -> bool:
-    lanes = [None if item.route is None else item.route.lane for item in (first, row)]
-    return first.sender.id == row.sender.id and lanes[0] == lanes[1]
-
-
-def _resume(tx: Transaction, session: RowMapping, turn: RowMapping, worker: str) -> Claim:
-    fence = session["fence"] + 1
-    _own(tx, session["key"], owner=worker, fence=fence)
-    tx.conn.execute(
-        update(turns).where(turns.c.id == turn["id"]).values(worker=worker, fence=fence)
-    )
-    rows = tx.conn.execute(
-        select(inbox)
-        .where(inbox.c.turn_id == turn["id"], inbox.c.state == "claimed")
-        .order_by(inbox.c.seq)
-    ).mappings()
-    return Claim(
-        turn_id=turn["id"],
-        session=SessionKey.parse(session["key"]),
-        epoch=turn["epoch"],
-        fence=fence,
-        attempt=turn["attempt"],
-        rows=tuple(row_of(row) for row in rows),
-        is_resumed=True,
-        draft_text=turn["draft_text"],
-        outbox_id=turn["outbox_id"],
-        started_ms=turn["started_ms"],
-    )
-
-
-def _begin(
-    tx: Transaction,
-    session: RowMapping,
-    rows: list[InboxRow],
-    worker: str,
-    now_ms: int,
-    context_rows: int,
-    compose: Compose,
-) -> Claim:
-    key = SessionKey.parse(session["key"])
-    first = rows[0]
-    overheard: list[InboxRow] = []
-    if first.chat_type == "group" and context_rows:
-        overheard = context_of(
-            tx,
-            first.channel,
-            first.chat_id,
-            first.thread,
-            after_id=session["context_id_given"],
-            limit=context_rows,
-        )
-    entries = compose(rows, overheard)
-    fence = session["fence"] + 1
-    given = max([session["context_id_given"], *(row.id for row in overheard)])
-    numbers = sessions.lock(
-        tx,
-        key,
-        session["fence"],
-        count=len(entries) + 1,
-        values={
-            "owner": worker,
-            "fence": fence,
-            "due_ms": None,
-            "context_id_given": given,
-            "active_ms": now_ms,
-        },
-    )
-    turn_id = uuid.uuid4().hex
-    tx.conn.execute(
-        insert(turns).values(
-            id=turn_id,
-            session_key=session["key"],
-            epoch=numbers.epoch,
-            state="running",
-            worker=worker,
-            fence=fence,
-            first_seq=first.seq,
-            last_seq=rows[-1].seq,
-            started_ms=now_ms,
-        )
-    )
-    tx.conn.execute(
-        update(inbox)
-        .where(inbox.c.id.in_([row.id for row in rows]))
-        .values(state="claimed", turn_id=turn_id)
-    )
-    number = numbers.last_seq - len(entries)
-    events.append(tx, key, number, numbers.epoch, "turn_started", {"turn": turn_id}, now_ms)
-    stamped = [replace(entry, turn_id=turn_id) for entry in entries]
-    history.append(tx, key, numbers.epoch, number + 1, stamped, now_ms)
-    return Claim(
-        turn_id=turn_id,
-        session=key,
-        epoch=numbers.epoch,
-        fence=fence,
-        attempt=0,
-        rows=tuple(rows),
-        is_resumed=False,
-        draft_text="",
-        outbox_id=None,
-        started_ms=now_ms,
-    )
 
 
 # -- while it runs ---------------------------------------------------------------------------------
@@ -289,7 +85,7 @@ def write_draft(tx: Transaction, turn: Claim, text: str, progress: str, now_ms: 
         )
         tx.conn.execute(update(turns).where(turns.c.id == turn.turn_id).values(outbox_id=outbox_id))
     if outbox_id is not None:
-        tx.ring(outbox_topic(last.channel))
+        tx.ring(draft_topic(last.channel))
     tx.ring(EVENTS)
     return outbox_id
 
@@ -350,12 +146,12 @@ def _deliver(tx: Transaction, turn: Claim, outcome: Outcome, now_ms: int) -> Non
     last, route = turn.rows[-1], turn.route
     if route is None:
         return
-    outbox_id = tx.conn.execute(
-        select(turns.c.outbox_id).where(turns.c.id == turn.turn_id)
-    ).scalar_one()
+    outbox_id, draft = tx.conn.execute(
+        select(turns.c.outbox_id, turns.c.draft_text).where(turns.c.id == turn.turn_id)
+    ).one()
     if outbox_id is not None:
-        outbox.freeze(tx, outbox_id, outcome.reply or turn.draft_text, last.channel)
-    elif outcome.reply:
+        outbox.freeze(tx, outbox_id, outcome.reply or draft, last.channel)
+    elif outcome.reply and _is_news(tx, last, outcome, now_ms):
         outbox.add(
             tx,
             channel=last.channel,
@@ -369,6 +165,15 @@ def _deliver(tx: Transaction, turn: Claim, outcome: Outcome, now_ms: int) -> Non
         )
 
 
+def _is_news(tx: Transaction, row: InboxRow, outcome: Outcome, now_ms: int) -> bool:
+    """A fault that concerns everybody is told once per place and window, not once per message."""
+    if outcome.notice is None or row.route is None:
+        return True
+    window = now_ms // NOTICE_WINDOW_MS
+    lane = ":".join((row.route.chat_id, row.route.thread or ""))
+    return note_once(tx, row.channel, f"notice:{outcome.notice}:{lane}:{window}", now_ms)
+
+
 def mark_if_waiting(tx: Transaction, session_key: str, now_ms: int) -> None:
     """Make the session claimable again when something waits in it."""
     waiting = open_rows(tx, session_key, limit=1)
@@ -377,10 +182,3 @@ def mark_if_waiting(tx: Transaction, session_key: str, now_ms: int) -> None:
             update(session_rows).where(session_rows.c.key == session_key).values(due_ms=now_ms)
         )
         tx.ring(TURNS)
-
-
-def give_back(tx: Transaction, turn: Claim, now_ms: int) -> None:
-    """Let another worker go on with a turn, cleanly (a drain); it counts as no attempt."""
-    values = {"owner": None, "due_ms": now_ms, "fence": session_rows.c.fence + 1}
-    sessions.lock(tx, turn.session, turn.fence, values=values)
-    tx.ring(TURNS)

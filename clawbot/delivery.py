@@ -1,0 +1,149 @@
+"""Delivery: the outbox loop that every adapter process runs.
+
+It claims the replies whose turn it is in their lanes and hands each to a task of its own
+(`clawbot.reply`), so that a slow chat holds up no other; and it looks after all growing replies
+with one query.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import structlog
+
+from clawbot.errors import LeaseLost, StoreUnavailable
+from clawbot.lease import Heartbeat
+from clawbot.ports import ChannelAdapter, Clock, Store
+from clawbot.reply import ReplySender
+from clawbot.store import outbox
+from clawbot.store.outbox import OutboxRow
+from clawbot.store.topics import draft_topic, outbox_topic
+
+log = structlog.get_logger(__name__)
+
+CLAIM_BATCH = 32
+ROWS_AT_ONCE = 256
+LOOK_AGAIN_S = 1.0
+GROWTH_INTERVAL_S = 0.2
+
+
+class Delivery:
+    """Sends the replies of one channel through its adapter."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        heartbeat: Heartbeat,
+        channel: str,
+        adapter: ChannelAdapter,
+        *,
+        grace_s: float,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._heartbeat = heartbeat
+        self._channel = channel
+        self._grace_s = grace_s
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._growing: dict[int, asyncio.Future[OutboxRow | None]] = {}
+        self.sender = ReplySender(store, clock, heartbeat, adapter)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Deliver until `stop`; then finish what can be finished within the grace."""
+        ear = self._store.listen([outbox_topic(self._channel)])
+        try:
+            async with asyncio.TaskGroup() as group:
+                growth = group.create_task(self._follow_growth(), name="growth")
+                stopped = group.create_task(stop.wait(), name="stop")
+                while not stop.is_set():
+                    if await self._claim(group) < CLAIM_BATCH:
+                        waiting = group.create_task(ear.wait(LOOK_AGAIN_S), name="ear")
+                        await asyncio.wait({waiting, stopped}, return_when=asyncio.FIRST_COMPLETED)
+                        waiting.cancel()
+                await self._flush(group)
+                growth.cancel()
+        finally:
+            ear.close()
+
+    async def _claim(self, group: asyncio.TaskGroup) -> int:
+        room = min(CLAIM_BATCH, ROWS_AT_ONCE - len(self._tasks))
+        if room <= 0 or not self._heartbeat.is_fresh:
+            return 0
+        try:
+            rows = await self._store.write(
+                partial(
+                    outbox.claim,
+                    channel=self._channel,
+                    holder=self._heartbeat.process_id,
+                    now_ms=self._clock.now_ms(),
+                    limit=room,
+                    split=self.sender.split,
+                )
+            )
+        except StoreUnavailable as error:
+            log.warning("outbox_not_read", channel=self._channel, error=str(error))
+            return 0
+        for row in rows:
+            task = group.create_task(self._deliver(row), name=f"reply {row.id}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return len(rows)
+
+    async def _deliver(self, row: OutboxRow) -> None:
+        """See one reply through; it ends, is given back for later, or is taken over."""
+        sent = self.sender.begin()
+        view: OutboxRow | None = row
+        try:
+            while view is not None:
+                view = await self.sender.bring_up_to_date(view, sent)
+                if view.state != "streaming":
+                    return
+                view = await self._next_view(view.id)
+        except LeaseLost:
+            log.warning("reply_taken_over", channel=row.channel, outbox_id=row.id)
+
+    async def _next_view(self, row_id: int) -> OutboxRow | None:
+        """The growing reply as it is at the next look; None when it is ours no longer."""
+        self._growing[row_id] = asyncio.get_running_loop().create_future()
+        try:
+            return await self._growing[row_id]
+        finally:
+            del self._growing[row_id]
+
+    async def _follow_growth(self) -> None:
+        """Look at all growing replies together, when one grew, a few times a second."""
+        ear = self._store.listen([draft_topic(self._channel)])
+        try:
+            while True:
+                await ear.wait(LOOK_AGAIN_S)
+                waiting = dict(self._growing)
+                if not waiting:
+                    continue
+                try:
+                    rows = await self._store.read(
+                        partial(outbox.held, ids=list(waiting), holder=self._heartbeat.process_id)
+                    )
+                except StoreUnavailable as error:
+                    log.warning("drafts_not_read", channel=self._channel, error=str(error))
+                    continue
+                found = {row.id: row for row in rows}
+                for row_id, future in waiting.items():
+                    if not future.done():
+                        future.set_result(found.get(row_id))
+                await self._clock.sleep(GROWTH_INTERVAL_S)
+        finally:
+            ear.close()
+
+    async def _flush(self, group: asyncio.TaskGroup) -> None:
+        """Go on within the grace until nothing is left to send; then leave it to the next one."""
+        give_up = self._clock.monotonic() + self._grace_s
+        while self._clock.monotonic() < give_up:
+            claimed = await self._claim(group)
+            if not self._tasks and not claimed:
+                return
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=GROWTH_INTERVAL_S)
+        for task in self._tasks:
+            task.cancel()

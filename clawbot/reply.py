@@ -1,0 +1,270 @@
+"""Getting one reply into its chat, part by part, and keeping it up to date while it grows.
+
+A part is recorded before it is sent and after, so that a kill in between leaves a question (was it
+taken?) and never a silent second message.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from clawbot.errors import (
+    LeaseLost,
+    NotSent,
+    OutcomeUnknown,
+    Rejected,
+    SendError,
+    StoreUnavailable,
+    WindowClosed,
+    new_error_id,
+)
+from clawbot.lease import Heartbeat
+from clawbot.messages import MessageRef, OutboundPart
+from clawbot.ports import ChannelAdapter, Clock, Editor, Lookup, Store, T, Transaction, Unit
+from clawbot.splitting import split
+from clawbot.store import outbox
+from clawbot.store.outbox import OutboxRow
+
+log = structlog.get_logger(__name__)
+
+STORE_RETRY_S = 1.0
+FIRST_RETRY_S = 1.0
+LONGEST_RETRY_S = 60.0
+GIVE_UP_AFTER_MS = 24 * 3_600_000
+LEFTOVER = "—"
+
+
+@dataclass(slots=True, kw_only=True)
+class Shown:
+    """What this process knows to stand in the chat, per part: (text, progress)."""
+
+    parts: dict[int, tuple[str, str]] = field(default_factory=dict)
+    edited_at: float = float("-inf")
+    edits_refused: bool = False
+
+
+class ReplySender:
+    """Sends single replies through an adapter; it keeps nothing of them between two calls."""
+
+    def __init__(
+        self, store: Store, clock: Clock, heartbeat: Heartbeat, adapter: ChannelAdapter
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._heartbeat = heartbeat
+        self._holder = heartbeat.process_id
+        self._adapter = adapter
+        self.last_sent_ms: int | None = None
+
+    def begin(self) -> Shown:
+        """What is known of a reply that was just claimed: nothing."""
+        return Shown()
+
+    def split(self, text: str) -> list[str]:
+        """Cut a reply's text into the parts of this platform."""
+        return split(text, self._adapter.limits.max_size, self._adapter.measure)
+
+    async def bring_up_to_date(self, row: OutboxRow, shown: Shown) -> OutboxRow:
+        """Send or edit parts until the chat shows the row's text; return the row as it is then.
+
+        Its state says what comes next: `streaming` = wait for growth, all others = it has ended or
+        was given back. Raise LeaseLost when others may have taken it over.
+        """
+        texts = self.split(row.text)
+        if row.state == "streaming" and not row.text.strip():
+            return row
+        number = 0
+        try:
+            for number, text in enumerate(texts):
+                progress = row.progress if number == len(texts) - 1 else ""
+                part = row.parts.get(number)
+                if part is not None and part.state == "sent":
+                    await self._edit(row, number, text, progress, shown)
+                else:
+                    row = await self._send(row, number, progress, texts, shown)
+                if row.state not in {"streaming", "pending", "sending"}:
+                    return row
+            if row.state == "streaming":
+                return row
+            for number in sorted(row.parts.keys() - range(len(texts))):
+                await self._edit(row, number, LEFTOVER, "", shown)
+        except SendError as error:
+            return await self._after_failure(row, number, error)
+        except LeaseLost:
+            raise
+        except Exception:
+            # The boundary of a reply: one that cannot be sent must not end the whole channel.
+            error_id = new_error_id()
+            log.exception("reply_crashed", outbox_id=row.id, error_id=error_id)
+            return await self._settle(row, "dead", f"crashed:{error_id}")
+        return await self._settle(row, "sent", "")
+
+    async def _after_failure(self, row: OutboxRow, number: int, error: SendError) -> OutboxRow:
+        if isinstance(error, NotSent):
+            return await self._retry_later(row, number, error.retry_after_s)
+        if isinstance(error, OutcomeUnknown):
+            return await self._question(row, number, str(error))
+        if isinstance(error, WindowClosed):
+            return await self._settle(row, "held", "no_window")
+        code = error.code if isinstance(error, Rejected) else ""
+        log.error("reply_rejected", channel=row.channel, outbox_id=row.id, code=code)
+        return await self._settle(row, "dead", code or "rejected")
+
+    async def _send(
+        self, row: OutboxRow, number: int, progress: str, texts: list[str], shown: Shown
+    ) -> OutboxRow:
+        """Get one part into the chat; where it is in doubt, ask first."""
+        text = texts[number]
+        part = row.parts.get(number)
+        if part is None:
+            row = await self._write(
+                partial(outbox.begin_part, row=row, holder=self._holder, part_no=number, text=text)
+            )
+            part = row.parts[number]
+        outgoing = self._part(row, number, text, progress)
+        ref = None
+        if part.state == "unknown" and not self._adapter.limits.has_idempotency_keys:
+            if not isinstance(self._adapter, Lookup):
+                return await self._settle(row, "unknown", "no_answer")
+            ref = await self._adapter.lookup(outgoing)
+        if ref is None:
+            if not self._heartbeat.is_fresh:
+                raise LeaseLost
+            ref = await self._adapter.send(outgoing)
+            shown.parts[number] = (text, progress)
+            shown.edited_at = self._clock.monotonic()
+        self.last_sent_ms = self._clock.now_ms()
+        has_next = number + 1 < len(texts)
+        is_end = not has_next and row.state != "streaming" and len(row.parts) <= len(texts)
+        return await self._write(
+            partial(
+                self._record_sent,
+                row=row,
+                number=number,
+                ref=ref,
+                next_text=texts[number + 1] if has_next and number + 1 not in row.parts else None,
+                is_end=is_end,
+            )
+        )
+
+    def _record_sent(
+        self,
+        tx: Transaction,
+        row: OutboxRow,
+        number: int,
+        ref: MessageRef,
+        next_text: str | None,
+        *,
+        is_end: bool,
+    ) -> OutboxRow:
+        """One commit for what was sent and for what is about to be."""
+        now_ms = self._clock.now_ms()
+        row = outbox.part_sent(tx, row, self._holder, number, ref, now_ms)
+        if next_text is not None:
+            row = outbox.begin_part(tx, row, self._holder, number + 1, next_text)
+        if is_end:
+            row = outbox.settle(tx, row, self._holder, "sent", now_ms)
+        return row
+
+    async def _edit(
+        self, row: OutboxRow, number: int, text: str, progress: str, shown: Shown
+    ) -> None:
+        """Make a sent part show `text`, at the pace that the platform allows.
+
+        After a takeover nobody knows what line of progress the newest part shows: it is replaced.
+        """
+        if not isinstance(self._adapter, Editor) or shown.edits_refused:
+            return
+        part = row.parts[number]
+        assumed = (part.sent_text, "" if number != max(row.parts) else "?")
+        if shown.parts.get(number, assumed) == (text, progress) or part.ref is None:
+            return
+        wait_s = shown.edited_at + self._adapter.limits.edit_interval_s - self._clock.monotonic()
+        if wait_s > 0:
+            if row.state == "streaming":
+                return  # the next look at the draft comes soon, and brings more
+            await self._clock.sleep(wait_s)
+        outgoing = self._part(row, number, text, progress)
+        try:
+            await self._adapter.edit(MessageRef(id=part.ref), outgoing)
+        except (Rejected, OutcomeUnknown) as error:
+            log.warning("edit_refused", channel=row.channel, outbox_id=row.id, error=str(error))
+            if isinstance(error, OutcomeUnknown):
+                raise NotSent(str(error)) from error  # an edit may be repeated
+            shown.edits_refused = True
+            return
+        shown.parts[number] = (text, progress)
+        shown.edited_at = self._clock.monotonic()
+        await self._write(
+            partial(outbox.part_edited, row=row, holder=self._holder, part_no=number, text=text)
+        )
+
+    # -- ends --------------------------------------------------------------------------------------
+
+    async def _question(self, row: OutboxRow, number: int, detail: str) -> OutboxRow:
+        """The outcome of a send is unknown: look it up soon, or end as unknown where one cannot."""
+        log.warning("reply_unknown", channel=row.channel, outbox_id=row.id, error=detail)
+        await self._write(
+            partial(outbox.part_unknown, row=row, holder=self._holder, part_no=number)
+        )
+        can_tell = self._adapter.limits.has_idempotency_keys or isinstance(self._adapter, Lookup)
+        if can_tell:
+            return await self._retry_later(row, None, None)
+        return await self._settle(row, "unknown", "no_answer")
+
+    async def _retry_later(
+        self, row: OutboxRow, not_sent: int | None, retry_after_s: float | None
+    ) -> OutboxRow:
+        now_ms = self._clock.now_ms()
+        if now_ms - row.created_ms > GIVE_UP_AFTER_MS:
+            return await self._settle(row, "dead", "too_old")
+        backoff_s = min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** min(row.tries, 10))
+        wait_s = retry_after_s or backoff_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
+        log.info("reply_retried_later", channel=row.channel, outbox_id=row.id, wait_s=wait_s)
+        return await self._write(
+            partial(
+                outbox.put_back,
+                row=row,
+                holder=self._holder,
+                next_try_ms=now_ms + round(wait_s * 1000),
+                surely_not_sent=not_sent,
+            )
+        )
+
+    async def _settle(self, row: OutboxRow, state: str, reason: str) -> OutboxRow:
+        return await self._write(
+            partial(
+                outbox.settle,
+                row=row,
+                holder=self._holder,
+                state=state,
+                now_ms=self._clock.now_ms(),
+                reason=reason,
+            )
+        )
+
+    async def _write(self, unit: Unit[T]) -> T:
+        """Record what happened, however long the store needs: it did happen."""
+        while True:
+            try:
+                return await self._store.write(unit)
+            except StoreUnavailable as error:
+                log.warning("delivery_not_recorded", error=str(error))
+                if not self._heartbeat.is_fresh:
+                    raise LeaseLost from error
+                await self._clock.sleep(STORE_RETRY_S)
+
+    def _part(self, row: OutboxRow, number: int, text: str, progress: str) -> OutboundPart:
+        return OutboundPart(
+            channel=row.channel,
+            route=row.route,
+            key=outbox.part_key(row.id, number, row.created_ms),
+            part_no=number,
+            text=text,
+            progress=progress,
+            is_final=row.state != "streaming",
+        )

@@ -1,0 +1,238 @@
+"""Claiming a session's next turn: the right of one worker to run it, under a fence.
+
+A session has one open turn at most. A turn whose owner died is claimed again and keeps its id; else
+a turn begins with the messages that wait, in order of arrival.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import RowMapping, insert, select, update
+
+from clawbot.history import Entry
+from clawbot.messages import ReplyRoute
+from clawbot.ports import Transaction
+from clawbot.session_key import SessionKey
+from clawbot.store import events, history, sessions
+from clawbot.store.inbox import InboxRow, context_of, open_rows, row_of
+from clawbot.store.schema import inbox, turns
+from clawbot.store.schema import sessions as session_rows
+from clawbot.store.topics import TURNS
+
+Compose = Callable[[Sequence[InboxRow], Sequence[InboxRow]], list[Entry]]
+"""Makes the history entries of a new turn from its messages and the context before them."""
+
+ROWS_PER_TURN = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A worker's right to run one turn, until somebody raises the session's fence.
+
+    attempt: how many earlier attempts at this turn ended unclean without progress.
+    """
+
+    turn_id: str
+    session: SessionKey
+    epoch: int
+    fence: int
+    attempt: int
+    rows: tuple[InboxRow, ...]
+    is_resumed: bool
+    draft_text: str
+    outbox_id: int | None
+    started_ms: int
+
+    @property
+    def first_seq(self) -> int:
+        """The number of the turn's first message: a stop at or after it ends the turn."""
+        return self.rows[0].seq
+
+    @property
+    def route(self) -> ReplyRoute | None:
+        """Where the answer goes: with the newest message; None = it is only read here."""
+        return self.rows[-1].route
+
+
+def claim(
+    tx: Transaction,
+    worker: str,
+    *,
+    limit: int,
+    now_ms: int,
+    context_rows: int,
+    compose: Compose,
+) -> list[Claim]:
+    """Take the next turns of up to `limit` sessions, those that wait longest first."""
+    rows = tx.conn.execute(
+        select(session_rows)
+        .where(session_rows.c.owner.is_(None), session_rows.c.due_ms.is_not(None))
+        .order_by(session_rows.c.due_ms)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    ).mappings()
+    claims = []
+    for session in rows.all():
+        taken = _claim_session(tx, session, worker, now_ms, context_rows, compose)
+        if taken is None:
+            _own(tx, session["key"], owner=None, fence=session["fence"])
+        else:
+            claims.append(taken)
+    return claims
+
+
+def _own(tx: Transaction, key: str, *, owner: str | None, fence: int) -> None:
+    tx.conn.execute(
+        update(session_rows)
+        .where(session_rows.c.key == key)
+        .values(owner=owner, fence=fence, due_ms=None)
+    )
+
+
+def _claim_session(
+    tx: Transaction,
+    session: RowMapping,
+    worker: str,
+    now_ms: int,
+    context_rows: int,
+    compose: Compose,
+) -> Claim | None:
+    turn = (
+        tx.conn.execute(
+            select(turns).where(
+                turns.c.session_key == session["key"], turns.c.state.in_(("running", "parked"))
+            )
+        )
+        .mappings()
+        .one_or_none()
+    )
+    if turn is not None:
+        return _resume(tx, session, turn, worker) if turn["state"] == "running" else None
+    rows = _next_rows(open_rows(tx, session["key"], limit=ROWS_PER_TURN))
+    if not rows:
+        return None
+    return _begin(tx, session, rows, worker, now_ms, context_rows, compose)
+
+
+def _next_rows(waiting: Sequence[InboxRow]) -> list[InboxRow]:
+    """The longest run of rows, from the oldest on, of one sender to one place."""
+    run: list[InboxRow] = []
+    for row in waiting:
+        if row.state != "queued" or (run and not _joins(run[0], row)):
+            break
+        run.append(row)
+    return run
+
+
+def _joins(first: InboxRow, row: InboxRow) -> bool:
+    lanes = [None if item.route is None else item.route.lane for item in (first, row)]
+    return first.sender.id == row.sender.id and lanes[0] == lanes[1]
+
+
+def _resume(tx: Transaction, session: RowMapping, turn: RowMapping, worker: str) -> Claim:
+    fence = session["fence"] + 1
+    _own(tx, session["key"], owner=worker, fence=fence)
+    tx.conn.execute(
+        update(turns).where(turns.c.id == turn["id"]).values(worker=worker, fence=fence)
+    )
+    rows = tx.conn.execute(
+        select(inbox)
+        .where(inbox.c.turn_id == turn["id"], inbox.c.state == "claimed")
+        .order_by(inbox.c.seq)
+    ).mappings()
+    return Claim(
+        turn_id=turn["id"],
+        session=SessionKey.parse(session["key"]),
+        epoch=turn["epoch"],
+        fence=fence,
+        attempt=turn["attempt"],
+        rows=tuple(row_of(row) for row in rows),
+        is_resumed=True,
+        draft_text=turn["draft_text"],
+        outbox_id=turn["outbox_id"],
+        started_ms=turn["started_ms"],
+    )
+
+
+def _begin(
+    tx: Transaction,
+    session: RowMapping,
+    rows: list[InboxRow],
+    worker: str,
+    now_ms: int,
+    context_rows: int,
+    compose: Compose,
+) -> Claim:
+    key = SessionKey.parse(session["key"])
+    first = rows[0]
+    overheard: list[InboxRow] = []
+    if first.chat_type == "group" and context_rows:
+        overheard = context_of(
+            tx,
+            first.channel,
+            first.chat_id,
+            first.thread,
+            after_id=session["context_id_given"],
+            limit=context_rows,
+        )
+    entries = compose(rows, overheard)
+    fence = session["fence"] + 1
+    given = max([session["context_id_given"], *(row.id for row in overheard)])
+    numbers = sessions.lock(
+        tx,
+        key,
+        session["fence"],
+        count=len(entries) + 1,
+        values={
+            "owner": worker,
+            "fence": fence,
+            "due_ms": None,
+            "context_id_given": given,
+            "active_ms": now_ms,
+        },
+    )
+    turn_id = uuid.uuid4().hex
+    tx.conn.execute(
+        insert(turns).values(
+            id=turn_id,
+            session_key=session["key"],
+            epoch=numbers.epoch,
+            state="running",
+            worker=worker,
+            fence=fence,
+            first_seq=first.seq,
+            last_seq=rows[-1].seq,
+            started_ms=now_ms,
+        )
+    )
+    tx.conn.execute(
+        update(inbox)
+        .where(inbox.c.id.in_([row.id for row in rows]))
+        .values(state="claimed", turn_id=turn_id)
+    )
+    number = numbers.last_seq - len(entries)
+    events.append(tx, key, number, numbers.epoch, "turn_started", {"turn": turn_id}, now_ms)
+    stamped = [replace(entry, turn_id=turn_id) for entry in entries]
+    history.append(tx, key, numbers.epoch, number + 1, stamped, now_ms)
+    return Claim(
+        turn_id=turn_id,
+        session=key,
+        epoch=numbers.epoch,
+        fence=fence,
+        attempt=0,
+        rows=tuple(rows),
+        is_resumed=False,
+        draft_text="",
+        outbox_id=None,
+        started_ms=now_ms,
+    )
+
+
+def give_back(tx: Transaction, turn: Claim, now_ms: int) -> None:
+    """Let another worker go on with a turn, cleanly (a drain); it counts as no attempt."""
+    values = {"owner": None, "due_ms": now_ms, "fence": session_rows.c.fence + 1}
+    sessions.lock(tx, turn.session, turn.fence, values=values)
+    tx.ring(TURNS)
