@@ -83,7 +83,8 @@ def _foreign(payload: Json, facts: Facts) -> str | None:
 
 def _parse_callback(payload: Json, facts: Facts) -> InboundMessage | Ignored:
     event = object_of(payload.get("event"))
-    if reason := _no_post(event):
+    reason = _ended(event, facts) or _no_post(event)
+    if reason:
         return Ignored(reason=reason)
     sender = _sender(event, facts)
     if sender is None:
@@ -93,11 +94,20 @@ def _parse_callback(payload: Json, facts: Facts) -> InboundMessage | Ignored:
     return _parse_post(payload, event, sender, facts)
 
 
+def _ended(event: Json, facts: Facts) -> str | None:
+    """Whether Slack says that our own token or the whole app is gone from the workspace."""
+    kind = text_of(event.get("type"))
+    revoked = object_of(event.get("tokens")).get("bot")
+    bots = {text_of(each) for each in revoked} if isinstance(revoked, list) else set()
+    ours = facts.identity.user_ids
+    if kind == "tokens_revoked" and bots and (bots & ours or not ours):
+        return kind
+    return kind if kind == "app_uninstalled" else None
+
+
 def _no_post(event: Json) -> str | None:
     """The reason why an event is nothing that somebody said, if it is not."""
     kind, subtype = text_of(event.get("type")), text_of(event.get("subtype"))
-    if kind in {"tokens_revoked", "app_uninstalled"}:
-        return kind
     if kind not in {"message", "app_mention"}:
         return "assistant_event" if kind.startswith("assistant_thread_") else "not_a_message"
     if subtype not in _SAID or event.get("hidden") is True:

@@ -1,0 +1,218 @@
+"""Every call to Slack's Web API. Nothing is retried here: who calls knows what may be repeated."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable
+
+import aiohttp
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from adapters.slack.config import SlackConfig
+from adapters.slack.facts import Identity
+from adapters.slack.failures import from_api_error, from_client_error
+from adapters.slack.payload import Json, object_of, objects_of, text_of
+from clawbot.errors import NotSent, Rejected, SendError
+
+CALL_TIMEOUT_S = 15.0
+_CONNECT_TIMEOUT_S = 5.0
+_PAGE = 200
+_MAX_PAGES = 20
+_EVENT_TYPE = "clawbot_part"
+
+
+def quiet_logger() -> logging.Logger:
+    """For Slack's libraries: they log a traceback an attempt and whole frames; we log changes."""
+    logger = logging.getLogger("slack_sdk.clawbot")
+    logger.setLevel(logging.CRITICAL)
+    return logger
+
+
+class SlackApi:
+    """The Web API as one bot. Methods raise NotSent, Rejected or OutcomeUnknown."""
+
+    def __init__(self, config: SlackConfig) -> None:
+        self._config = config
+        self._session: aiohttp.ClientSession | None = None
+        self._client: AsyncWebClient | None = None
+
+    @property
+    def client(self) -> AsyncWebClient:
+        """The SDK's client on one shared session, made at first use inside the running loop."""
+        if self._client is None:
+            # With a session of its own the SDK ignores its `timeout`; only the session's counts.
+            self._session = aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(total=CALL_TIMEOUT_S, sock_connect=_CONNECT_TIMEOUT_S)
+            )
+            self._client = AsyncWebClient(
+                token=self._config.bot_token.get_secret_value(),
+                base_url=self._config.api_base_url,
+                session=self._session,
+                # The default repeats a post whose connection broke after Slack took it.
+                retry_handlers=[],
+                logger=quiet_logger(),
+            )
+            if self._config.is_loopback:
+                self._client.proxy = None  # the SDK reads HTTPS_PROXY and ignores NO_PROXY
+        return self._client
+
+    async def close(self) -> None:
+        """Close the connections; may be called twice."""
+        session, self._session, self._client = self._session, None, None
+        if session is not None:
+            await session.close()
+
+    # -- who we are --------------------------------------------------------------------------------
+
+    async def identify(self) -> Identity:
+        """auth.test, and the app's id where the scopes allow to ask for it."""
+        me = await self._call("auth.test", self.client.auth_test())
+        bot_id = text_of(me.get("bot_id"))
+        teams = {text_of(me.get(key)) for key in ("team_id", "enterprise_id")}
+        return Identity(
+            user_ids=frozenset({text_of(me.get("user_id"))} - {""}),
+            bot_ids=frozenset({bot_id} - {""}),
+            app_id=self._config.app_id or await self._app_id(bot_id),
+            team_ids=frozenset(teams - {""}),
+            name=text_of(me.get("user")),
+        )
+
+    async def _app_id(self, bot_id: str) -> str:
+        if not bot_id:
+            return ""
+        try:
+            answer = await self._call("bots.info", self.client.bots_info(bot=bot_id))
+        except SendError:
+            return ""  # only a second line of defence; Socket Mode's hello tells it too
+        return text_of(object_of(answer.get("bot")).get("app_id"))
+
+    async def open_socket(self) -> str:
+        """apps.connections.open: a URL with a ticket that is good for one connection, soon."""
+        secret = self._config.app_token
+        token = secret.get_secret_value() if secret is not None else ""
+        method = "apps.connections.open"
+        answer = await self._call(method, self.client.apps_connections_open(app_token=token))
+        url = text_of(answer.get("url"))
+        if not url:
+            raise NotSent(f"slack {method}: the answer holds no url")
+        return url
+
+    # -- messages ----------------------------------------------------------------------------------
+
+    async def post(self, channel: str, thread_ts: str | None, text: str, key: str) -> str:
+        """chat.postMessage; returns the ts. `key` travels as metadata, for `find`."""
+        answer = await self._call(
+            "chat.postMessage",
+            self.client.chat_postMessage(
+                channel=channel,
+                thread_ts=thread_ts,
+                text=text,
+                unfurl_links=False,
+                metadata={"event_type": _EVENT_TYPE, "event_payload": {"key": key}},
+            ),
+        )
+        return text_of(answer.get("ts"))
+
+    async def update(self, channel: str, ts: str, text: str) -> None:
+        """chat.update; the metadata stays."""
+        await self._call("chat.update", self.client.chat_update(channel=channel, ts=ts, text=text))
+
+    async def find(
+        self, channel: str, thread_ts: str | None, key: str, oldest_ts: str
+    ) -> str | None:
+        """The ts of our message with this key that is newer than `oldest_ts`; None = not there."""
+        cursor: str | None = None
+        for _ in range(_MAX_PAGES):
+            try:
+                page = await self._messages(channel, thread_ts, oldest_ts, cursor)
+            except Rejected as error:
+                if error.code == "thread_not_found":
+                    return None
+                raise
+            for message in objects_of(page.get("messages")):
+                if _key_of(message) == key:
+                    return text_of(message.get("ts"))
+            cursor = text_of(object_of(page.get("response_metadata")).get("next_cursor"))
+            if not cursor:
+                return None
+        raise NotSent(f"slack: more than {_PAGE * _MAX_PAGES} messages to look through")
+
+    async def _messages(
+        self, channel: str, thread_ts: str | None, oldest_ts: str, cursor: str | None
+    ) -> Json:
+        if thread_ts is None:
+            method = "conversations.history"
+            call = self.client.conversations_history(
+                channel=channel,
+                oldest=oldest_ts,
+                limit=_PAGE,
+                cursor=cursor,
+                include_all_metadata=True,
+            )
+        else:
+            method = "conversations.replies"
+            call = self.client.conversations_replies(
+                channel=channel,
+                ts=thread_ts,
+                oldest=oldest_ts,
+                limit=_PAGE,
+                cursor=cursor,
+                include_all_metadata=True,
+            )
+        return await self._call(method, call)
+
+    async def set_status(self, channel: str, thread_ts: str, status: str) -> None:
+        """assistant.threads.setStatus; an empty status clears it."""
+        await self._call(
+            "assistant.threads.setStatus",
+            self.client.assistant_threads_setStatus(
+                channel_id=channel, thread_ts=thread_ts, status=status
+            ),
+        )
+
+    # -- names and files ---------------------------------------------------------------------------
+
+    async def user_name(self, user_id: str) -> str:
+        """The name that people see; "" when the user has none."""
+        answer = await self._call("users.info", self.client.users_info(user=user_id))
+        user = object_of(answer.get("user"))
+        profile = object_of(user.get("profile"))
+        names = [text_of(profile.get("display_name")), text_of(profile.get("real_name"))]
+        names += [text_of(user.get("real_name")), text_of(user.get("name"))]
+        return next((name for name in names if name), "")
+
+    async def channel_name(self, channel_id: str) -> str:
+        """A channel's name; "" where it has none."""
+        answer = await self._call(
+            "conversations.info", self.client.conversations_info(channel=channel_id)
+        )
+        return text_of(object_of(answer.get("channel")).get("name"))
+
+    async def group_names(self) -> dict[str, str]:
+        """The handles of all user groups, by id."""
+        answer = await self._call("usergroups.list", self.client.usergroups_list())
+        groups = objects_of(answer.get("usergroups"))
+        return {text_of(group.get("id")): text_of(group.get("handle")) for group in groups}
+
+    async def file(self, file_id: str) -> Json:
+        """files.info: the whole file object."""
+        answer = await self._call("files.info", self.client.files_info(file=file_id))
+        return object_of(answer.get("file"))
+
+    async def _call(self, method: str, call: Awaitable[AsyncSlackResponse]) -> Json:
+        try:
+            answer = await call
+        except SlackApiError as error:
+            raise from_api_error(method, error) from error
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise from_client_error(method, error) from error
+        return object_of(answer.data)
+
+
+def _key_of(message: Json) -> str:
+    metadata = object_of(message.get("metadata"))
+    if metadata.get("event_type") != _EVENT_TYPE:
+        return ""
+    return text_of(object_of(metadata.get("event_payload")).get("key"))
