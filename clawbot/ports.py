@@ -111,10 +111,6 @@ class Store(Protocol):
         """Hear the rings of `topics` from now on; the caller closes it."""
         ...
 
-    async def checkpoint(self) -> None:
-        """Fold the log into the database file, where there is one; one process calls this."""
-        ...
-
     async def close(self) -> None:
         """Commit what waits, then close. Later calls raise StoreUnavailable."""
         ...

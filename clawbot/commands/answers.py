@@ -57,8 +57,10 @@ _TEXTS = {
         "语言模型当前繁忙，请稍后再试。（错误编号 {error_id}）",
     ),
     "failed_too_long": (
-        "This conversation has become too long for my language model. "
-        "Begin a new one with `/new`. (error {error_id})",
+        (
+            "This conversation has become too long for my language model. "
+            "Begin a new one with `/new`. (error {error_id})"
+        ),
         "对话过长，语言模型无法处理。请用 `/new` 开始新对话。（错误编号 {error_id}）",
     ),
     "failed_refused": (
@@ -70,8 +72,10 @@ _TEXTS = {
         "处理时间过长，已停止。请尝试更小的步骤。（错误编号 {error_id}）",
     ),
     "failed_crashed": (
-        "Something went wrong on my side. Please try again; if it stays so, tell an admin the "
-        "error id. (error {error_id})",
+        (
+            "Something went wrong on my side. Please try again; if it stays so, tell an admin the "
+            "error id. (error {error_id})"
+        ),
         "我这边出了问题，请再试一次；若仍失败，请把错误编号告诉管理员。（错误编号 {error_id}）",
     ),
     "dm_denied": (

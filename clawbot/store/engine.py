@@ -33,6 +33,7 @@ from sqlalchemy.pool import NullPool
 
 from clawbot.errors import StartupError, StoreUnavailable
 from clawbot.ports import Store, Transaction, Unit, Wakeup
+from clawbot.store.checkpoints import Checkpoints
 from clawbot.store.doorbell import Doorbell
 
 T = TypeVar("T")
@@ -41,6 +42,7 @@ BATCH_UNITS = 256
 WAITING_UNITS = 20_000
 BUSY_TIMEOUT_S = 10.0
 READERS = 4
+CHECKPOINT_LOOK_S = 2.0
 
 log = structlog.get_logger(__name__)
 
@@ -192,18 +194,6 @@ class SqliteStore:
         """Hear the rings of `topics`; see `ports.Store.listen`."""
         return self._doorbell.listen(topics)
 
-    async def checkpoint(self) -> None:
-        """Move the log into the file as far as no reader or writer is disturbed."""
-
-        def run() -> None:
-            with self._engine.connect() as conn:
-                conn.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")
-                size = Path(f"{self._engine.url.database}-wal")
-                if size.exists() and size.stat().st_size > 64 * 1024 * 1024:
-                    conn.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-
-        await asyncio.to_thread(run)
-
     async def close(self) -> None:
         """Commit what waits, then close the file and the doorbell."""
         if self._closed:
@@ -235,10 +225,11 @@ class SqliteStore:
 
     def _write_jobs(self) -> None:
         conn: Connection | None = None
+        checkpoints = Checkpoints(Path(self._engine.url.database or ""))
         closing = False
         while not closing:
             batch: list[_Job] = []
-            job = self._jobs.get()
+            job = self._next_job(checkpoints, conn)
             while job is not None:
                 batch.append(job)
                 if len(batch) == BATCH_UNITS:
@@ -262,6 +253,20 @@ class SqliteStore:
             self._tell(batch, rings)
         if conn is not None:
             conn.close()
+        checkpoints.close()
+
+    def _next_job(self, checkpoints: Checkpoints, conn: Connection | None) -> _Job | None:
+        """Wait for a job; meanwhile, and between two batches, keep the log short."""
+        while True:
+            if conn is not None:
+                try:
+                    checkpoints.run_if_due(conn)
+                except Exception as error:  # noqa: BLE001 - a full disk must not end the thread
+                    log.warning("checkpoint_failed", error=_plain(error))
+            try:
+                return self._jobs.get(timeout=CHECKPOINT_LOOK_S)
+            except queue.Empty:
+                continue
 
     def _commit(self, conn: Connection, batch: list[_Job]) -> set[str]:
         """Commit a batch in one transaction; where that fails, each unit in one of its own.

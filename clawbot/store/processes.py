@@ -107,9 +107,16 @@ def live(tx: Transaction) -> list[ProcessRow]:
 
 
 def set_channel_health(
-    tx: Transaction, channel: str, process_id: str, health: ChannelHealth, now_ms: int
+    tx: Transaction,
+    channel: str,
+    process_id: str,
+    health: ChannelHealth,
+    now_ms: int,
+    *,
+    last_in_ms: int | None = None,
+    last_out_ms: int | None = None,
 ) -> None:
-    """Record how a channel is."""
+    """Record how a channel is, and when it last received and sent, if it did."""
     values: dict[str, Any] = {
         "state": health.state,
         "detail": health.detail,
@@ -117,6 +124,10 @@ def set_channel_health(
         "process_id": process_id,
         "updated_ms": now_ms,
     }
+    if last_in_ms is not None:
+        values["last_in_ms"] = last_in_ms
+    if last_out_ms is not None:
+        values["last_out_ms"] = last_out_ms
     tx.conn.execute(
         tx.insert(channel_state)
         .values(channel=channel, **values)

@@ -1,0 +1,132 @@
+"""An adapter process: one channel's connection and everything of the core that runs beside it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+
+import structlog
+
+from clawbot.delivery import Delivery
+from clawbot.enrichment import Enrichment
+from clawbot.errors import ClawbotError, StoreUnavailable
+from clawbot.intake import Intake
+from clawbot.lease import Heartbeat
+from clawbot.messages import Accepted, ChannelHealth, InboundMessage
+from clawbot.ports import ChannelAdapter, Clock, Enricher, HealthReporter, Store, Typing
+from clawbot.store.processes import set_channel_health
+from clawbot.typing_signs import TypingSigns
+
+log = structlog.get_logger(__name__)
+
+HEALTH_LOOK_S = 2.0
+HEALTH_WRITE_S = 30.0
+
+
+class AdapterHost:
+    """Runs an adapter; a `ports.Part`."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        heartbeat: Heartbeat,
+        channel: str,
+        adapter: ChannelAdapter,
+        intake: Intake,
+        *,
+        grace_s: float,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._heartbeat = heartbeat
+        self._channel = channel
+        self._adapter = adapter
+        self._intake = intake
+        self._delivery = Delivery(store, clock, heartbeat, channel, adapter, grace_s=grace_s)
+        self._last_in_ms: int | None = None
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Receive and deliver until `stop`, then deliver what is ready within the grace.
+
+        Raise ChannelBroken when an admin must act, StartupError when a port is taken.
+        """
+        await self._heartbeat.begin()
+        try:
+            try:
+                await self._write_health(await self._adapter.check())
+            except ClawbotError as error:
+                await self._write_health(ChannelHealth(state="broken", detail=str(error)))
+                raise
+            await self._run(stop)
+        except ExceptionGroup as group:
+            # Of several failures the one that says what an admin must do is told.
+            told = next((e for e in group.exceptions if isinstance(e, ClawbotError)), None)
+            if told is None:
+                raise
+            raise told from group
+        finally:
+            await self._adapter.close()
+            await self._heartbeat.end()
+
+    async def _run(self, stop: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as group:
+            side_tasks = [
+                group.create_task(self._heartbeat.run(), name="heartbeat"),
+                group.create_task(self._report_health(), name="health"),
+            ]
+            if isinstance(self._adapter, Enricher):
+                enrichment = Enrichment(
+                    self._store,
+                    self._clock,
+                    self._heartbeat.process_id,
+                    self._channel,
+                    self._adapter,
+                )
+                side_tasks.append(group.create_task(enrichment.run(), name="enrichment"))
+            if isinstance(self._adapter, Typing):
+                signs = TypingSigns(self._store, self._clock, self._channel, self._adapter)
+                side_tasks.append(group.create_task(signs.run(), name="typing"))
+            receiving = group.create_task(self._adapter.receive(self._accept), name="receive")
+            delivering = group.create_task(self._delivery.run(stop), name="delivery")
+            await stop.wait()
+            receiving.cancel()
+            await asyncio.wait({delivering})
+            for task in side_tasks:
+                task.cancel()
+
+    async def _accept(self, message: InboundMessage) -> Accepted:
+        accepted = await self._intake.accept(message)
+        self._last_in_ms = self._clock.now_ms()
+        return accepted
+
+    async def _report_health(self) -> None:
+        """Write the channel's state when it changes, and now and then."""
+        if not isinstance(self._adapter, HealthReporter):
+            return
+        written: ChannelHealth | None = None
+        written_at = float("-inf")
+        while True:
+            health = self._adapter.health()
+            now = self._clock.monotonic()
+            if health != written or now - written_at > HEALTH_WRITE_S:
+                await self._write_health(health)
+                written, written_at = replace(health), now
+            await self._clock.sleep(HEALTH_LOOK_S)
+
+    async def _write_health(self, health: ChannelHealth) -> None:
+        try:
+            await self._store.write(
+                partial(
+                    set_channel_health,
+                    channel=self._channel,
+                    process_id=self._heartbeat.process_id,
+                    health=health,
+                    now_ms=self._clock.now_ms(),
+                    last_in_ms=self._last_in_ms,
+                    last_out_ms=self._delivery.sender.last_sent_ms,
+                )
+            )
+        except StoreUnavailable as error:
+            log.warning("channel_state_not_written", channel=self._channel, error=str(error))

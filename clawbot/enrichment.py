@@ -1,0 +1,93 @@
+"""Completing messages that were accepted before everything about them was known.
+
+The row is stored and acknowledged first; then the adapter loads names, cards or forwards within a
+deadline, and the message is queued, with placeholders where that failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import structlog
+
+from clawbot.errors import StoreUnavailable
+from clawbot.messages import InboundMessage
+from clawbot.ports import Clock, Enricher, Store
+from clawbot.store import inbox
+from clawbot.store.topics import enrich_topic
+
+log = structlog.get_logger(__name__)
+
+AT_ONCE = 16
+LOOK_AGAIN_S = 1.0
+LEAST_TIME_S = 1.0
+
+
+class Enrichment:
+    """The enrichment loop of one adapter process."""
+
+    def __init__(
+        self, store: Store, clock: Clock, process_id: str, channel: str, enricher: Enricher
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._process_id = process_id
+        self._channel = channel
+        self._enricher = enricher
+
+    async def run(self) -> None:
+        """Complete messages until cancelled; what is half done is taken up by the next process."""
+        ear = self._store.listen([enrich_topic(self._channel)])
+        try:
+            while True:
+                if await self.run_once() < AT_ONCE:
+                    await ear.wait(LOOK_AGAIN_S)
+        finally:
+            ear.close()
+
+    async def run_once(self) -> int:
+        """Complete what waits now; return how many messages that were."""
+        try:
+            rows = await self._store.write(
+                partial(
+                    inbox.take_unenriched,
+                    channel=self._channel,
+                    process_id=self._process_id,
+                    limit=AT_ONCE,
+                )
+            )
+        except StoreUnavailable as error:
+            log.warning("enrichment_not_read", channel=self._channel, error=str(error))
+            return 0
+        async with asyncio.TaskGroup() as group:
+            for row_id, raw, deadline_ms in rows:
+                group.create_task(self._complete(row_id, raw, deadline_ms), name=f"enrich {row_id}")
+        return len(rows)
+
+    async def _complete(self, row_id: int, raw: str, deadline_ms: int) -> None:
+        message: InboundMessage | None = None
+        seconds = max(LEAST_TIME_S, (deadline_ms - self._clock.now_ms()) / 1000)
+        try:
+            async with asyncio.timeout(seconds):
+                message = await self._enricher.enrich(raw)
+        except TimeoutError:
+            log.warning("enrichment_timed_out", channel=self._channel, inbox_id=row_id)
+        except Exception:
+            # The boundary of one message: it goes on as it is rather than hold its session back.
+            log.exception("enrichment_failed", channel=self._channel, inbox_id=row_id)
+        while True:
+            try:
+                await self._store.write(
+                    partial(
+                        inbox.complete,
+                        row_id=row_id,
+                        message=message,
+                        now_ms=self._clock.now_ms(),
+                    )
+                )
+            except StoreUnavailable as error:
+                log.warning("enrichment_not_stored", channel=self._channel, error=str(error))
+                await self._clock.sleep(LOOK_AGAIN_S)
+            else:
+                return
