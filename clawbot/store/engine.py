@@ -200,12 +200,15 @@ class SqliteStore:
             return
         self._closed = True
         self._jobs.put(None)
-        await asyncio.to_thread(self._writer.join)
-        await asyncio.to_thread(self._readers.shutdown)
+        await asyncio.to_thread(self._end_threads)
+        await self._doorbell.close()
+
+    def _end_threads(self) -> None:
+        self._writer.join()
+        self._readers.shutdown()
         for connection in self._opened:
             connection.close()
         self._engine.dispose()
-        await self._doorbell.close()
 
     # -- the reader threads ------------------------------------------------------------------------
 

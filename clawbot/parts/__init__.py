@@ -1,0 +1,73 @@
+"""What the daemon is made of: a store, and parts that share it; each is wired in its own module.
+
+A process imports only what its own part needs (an adapter no model library, a worker no platform
+SDK), and imports it in a thread: some of these take seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from clawbot.channels import load
+from clawbot.config import Config
+from clawbot.ports import Part, Store
+from clawbot.state_dir import prepare_state_dir
+from clawbot.store import processes
+from clawbot.store.doorbell import bell_folder
+from clawbot.store.engine import open_sqlite_engine, open_sqlite_store
+from clawbot.store.migrate import upgrade
+
+STORE_FILE = "clawbot.db"
+
+
+async def open_store(config: Config) -> Store:
+    """Open the store of the state directory, its schema up to date. Raise StartupError."""
+    path = config.state_dir / STORE_FILE
+    bells = await asyncio.to_thread(_prepare_store, config.state_dir, path)
+    return await open_sqlite_store(path, bells, uuid.uuid4().hex)
+
+
+def _prepare_store(state_dir: Path, path: Path) -> Path:
+    prepare_state_dir(state_dir)
+    engine = open_sqlite_engine(path)
+    try:
+        upgrade(engine)
+    finally:
+        engine.dispose()
+    return bell_folder(state_dir)
+
+
+async def release_process(store: Store, process_id: str) -> None:
+    """Free at once what an ended process owned."""
+    await store.write(partial(processes.release, process_id=process_id))
+
+
+def worker_part(
+    config: Config, store: Store, process_id: str
+) -> AbstractAsyncContextManager[Part]:
+    """A worker."""
+    return _open("clawbot.parts.worker:open_worker", config, store, process_id)
+
+
+def adapter_part(
+    config: Config, store: Store, process_id: str, channel: str
+) -> AbstractAsyncContextManager[Part]:
+    """The adapter of a channel."""
+    return _open("clawbot.parts.adapter:open_adapter_host", config, store, process_id, channel)
+
+
+def web_part(config: Config, store: Store, process_id: str) -> AbstractAsyncContextManager[Part]:
+    """The web page."""
+    return _open("clawbot.parts.web:open_web", config, store, process_id)
+
+
+@asynccontextmanager
+async def _open(reference: str, *arguments: object) -> AsyncIterator[Part]:
+    opens = await asyncio.to_thread(load, reference)
+    async with opens(*arguments) as part:
+        yield part

@@ -1,0 +1,50 @@
+"""Wires the adapter process of a channel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from clawbot.adapter_host import AdapterHost
+from clawbot.channels import CHANNEL_TYPES, load
+from clawbot.clock import SystemClock
+from clawbot.config import Config
+from clawbot.intake import ChannelRules, Intake
+from clawbot.parts.heartbeat import heartbeat_of
+from clawbot.ports import ChannelAdapter, Editor, Enricher, Part, Store
+
+
+@asynccontextmanager
+async def open_adapter_host(
+    config: Config, store: Store, process_id: str, channel: str
+) -> AsyncIterator[Part]:
+    """The adapter of `channel` and what of the core runs beside it."""
+    clock = SystemClock()
+    section = config.channels[channel]
+    opens = await asyncio.to_thread(load, CHANNEL_TYPES[section.type].adapter)
+    adapter: ChannelAdapter = opens(channel, section.adapter_config, clock)
+    yield AdapterHost(
+        store,
+        clock,
+        heartbeat_of(config, store, clock, process_id, f"adapter {channel}"),
+        channel,
+        adapter,
+        Intake(store, clock, rules_of(config, channel, adapter)),
+        grace_s=config.limits.grace_s,
+    )
+
+
+def rules_of(config: Config, channel: str, adapter: ChannelAdapter) -> ChannelRules:
+    """What the intake must know of a channel."""
+    limits = config.limits
+    return ChannelRules(
+        policy=config.channels[channel].policy,
+        model=config.model_of(channel),
+        can_edit=isinstance(adapter, Editor),
+        can_enrich=isinstance(adapter, Enricher),
+        context_rows=limits.context_messages,
+        context_age_ms=round(limits.context_age_s * 1000),
+        enrich_ms=round(limits.enrich_deadline_s * 1000),
+        late_after_ms=round(limits.late_after_s * 1000),
+    )
