@@ -156,7 +156,7 @@ class RemoteModel:
 
 
 class _VisibleText:
-    """Passes on the pieces of the text, joined as `ModelResponse.text` joins them."""
+    """Passes on the text in pieces, joined as `ModelResponse.text` joins them, and signs of life."""
 
     def __init__(self, on_text: Callable[[str], None]) -> None:
         self._on_text = on_text
@@ -167,13 +167,11 @@ class _VisibleText:
             if self._has_begun and event.previous_part_kind != "text":
                 self._on_text("\n\n")
             self._has_begun = True
-            self._pass(event.part.content)
+            self._on_text(clean(event.part.content))
         elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
-            self._pass(event.delta.content_delta)
-
-    def _pass(self, piece: str) -> None:
-        if piece:
-            self._on_text(clean(piece))
+            self._on_text(clean(event.delta.content_delta))
+        else:
+            self._on_text("")  # the model has begun, with what nobody is shown
 
 
 def open_model(name: str, providers: Mapping[str, ProviderConfig], clients: HttpClients) -> Model:

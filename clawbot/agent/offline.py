@@ -20,7 +20,10 @@ from clawbot.text import head_and_tail
 SHOWN_CHARS = 3000
 _MAX_PIECES = 80
 
-_PATH = r"[\"'`“‘「]?(?P<path>[\w.@~+/\\-]+)[\"'`”’」]?"
+_QUOTED = r"[\"'`“‘「](?P<quoted>[^\"'`”’」\n]+)[\"'`”’」]"
+_PATH = rf"(?:{_QUOTED}|(?P<path>[\w.@~+/\\-]+))"
+# Before Chinese words, which are word characters too.
+_PATH_BEFORE = rf"(?:{_QUOTED}|(?P<path>[\w.@~+/\\-]+?))"
 _END = r"\s*[?？.。!！]*\s*$"
 _READ = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -37,8 +40,8 @@ _LIST = tuple(
         r"\b(?:what|which)\s+files\b",
         rf"^\s*ls(?:\s+{_PATH})?{_END}",
         rf"\blist\s+{_PATH}{_END}",
-        rf"(?:列出|列一下|看看|查看)\s*{_PATH}\s*(?:目录|文件夹|里|下|中)",
-        rf"{_PATH}\s*(?:目录|文件夹)?\s*(?:里|里面|下|下面|中)?\s*(?:都)?有(?:什么|哪些|啥)",
+        rf"(?:列出|列一下|看看|查看)\s*{_PATH_BEFORE}\s*(?:目录|文件夹|里|下|中)",
+        rf"{_PATH_BEFORE}\s*(?:目录|文件夹)?\s*(?:里|里面|下|下面|中)?\s*(?:都)?有(?:什么|哪些|啥)",
         r"(?:列出|列一下).*文件|有(?:什么|哪些|啥)文件|文件列表",
     )
 )
@@ -47,7 +50,12 @@ _WHAT_IS_IN = re.compile(
 )
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _PIECE = re.compile(r"[\u4e00-\u9fff]|[^\s\u4e00-\u9fff]+\s*|\s+")
-_HERE = frozenset({"here", "there", "this", "it", "the", "workspace", "directory", "folder"})
+_HERE = frozenset(
+    {
+        *("here", "there", "this", "it", "the", "workspace", "directory", "folder"),
+        *("这", "那", "这个", "当前", "工作", "本", "现在"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +118,10 @@ def understand(text: str) -> Intent | None:
 
 
 def _path(found: re.Match[str]) -> str:
-    path = found.groupdict().get("path") or "."
+    groups = found.groupdict()
+    if groups.get("quoted"):
+        return groups["quoted"]
+    path = groups.get("path") or "."
     path = path if set(path) == {"."} else path.rstrip(".")
     return "." if path.lower() in _HERE else path
 
@@ -126,6 +137,7 @@ class OfflineModel:
     async def reply(self, request: ModelRequest, on_text: Callable[[str], None]) -> ModelReply:
         """Answer the newest message, word by word, or ask for the tool that answers it."""
         reply = answer(request)
+        on_text("")
         for piece in _pieces(reply.text):
             on_text(piece)
             await asyncio.sleep(self._word_delay_s)

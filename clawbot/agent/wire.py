@@ -70,12 +70,11 @@ def to_wire(request: ModelRequest, dialect: Dialect, model: str) -> Wired:
         settings["tool_choice"] = "none"
     system = clean(request.system)
     draft = _Draft(dialect=dialect, seal=_Seal(model, system, tools))
-    named = len({entry.sender for entry in request.entries if entry.sender}) > 1
     for unit in units:
         if isinstance(unit, Step):
             draft.add_step(unit)
         else:
-            draft.add_text(_user_text(unit, named=named))
+            draft.add_text(_user_text(unit))
     messages = draft.finish()
     return Wired(
         messages=messages,
@@ -280,20 +279,12 @@ def _result(exchange: Exchange, call: ToolCallPart) -> ToolReturnPart:
     )
 
 
-def _user_text(entry: Entry, *, named: bool) -> str:
-    """One entry of the user's side. What we add ourselves stands in a tag of its kind.
-
-    People are named where several of them wrote.
-    """
+def _user_text(entry: Entry) -> str:
+    """One entry of the user's side; what people did not write themselves stands in a tag."""
     text = clean(entry.text)
-    if not text.strip():
-        return ""
-    if entry.kind is not EntryKind.USER:
-        return f"<{entry.kind.value}>\n{text}\n</{entry.kind.value}>"
-    if named and entry.sender:
-        name = " ".join(clean(entry.sender).split())
-        return f"{name}: {text}"
-    return text
+    if entry.kind is EntryKind.USER or not text.strip():
+        return text
+    return f"<{entry.kind.value}>\n{text}\n</{entry.kind.value}>"
 
 
 def _used_tools(units: Iterable[Entry | Step]) -> Iterable[ToolSpec]:

@@ -94,7 +94,7 @@ async def test_text_arrives_in_pieces_and_whole(
     reply = await model.reply(HELLO, listener)
     simulator.assert_done()
     assert listener.text == reply.text == "Hello 世界"
-    assert len(listener.pieces) == 3
+    assert [piece for piece in listener.pieces if piece] == ["Hel", "lo ", "世界"]
     assert (reply.finish_reason, reply.tool_calls) == ("stop", ())
     assert reply.usage is not None
     assert (reply.usage.input_tokens, reply.usage.output_tokens) == (100, 7)
@@ -179,6 +179,17 @@ async def test_thinking_of_the_other_providers_goes_back_in_its_field(
     await reply_to(pool, name, replace(HELLO, entries=entries))
     assert simulator.requests[-1].messages[1].thinking == "I think"
     simulator.assert_done()
+
+
+@EACH
+async def test_a_model_that_has_begun_without_a_text_gives_a_sign_of_it(
+    simulator: ModelSimulator, pool: ModelPool, name: str
+) -> None:
+    simulator.expect(Reply(tool_calls=(ToolCall(name="read_file", arguments={"path": "a"}),)))
+    listener = Listener()
+    await (await pool.get(name)).reply(HELLO, listener)
+    assert listener.heard.is_set()
+    assert set(listener.pieces) == {""}
 
 
 # Failures

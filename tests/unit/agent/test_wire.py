@@ -26,8 +26,8 @@ def writers() -> Iterator[dict[str, BodyWriter]]:
         yield made
 
 
-def user(text: str, sender: str = "") -> Entry:
-    return Entry(kind=EntryKind.USER, text=text, sender=sender)
+def user(text: str) -> Entry:
+    return Entry(kind=EntryKind.USER, text=text)
 
 
 def said(text: str, step: int = 0, turn: str = "t1") -> Entry:
@@ -204,17 +204,6 @@ def test_a_history_with_calls_names_its_tools_though_none_may_be_used(
     assert ("result", NO_OUTPUT) in outline(body)
 
 
-def test_people_are_named_only_where_several_of_them_wrote(writers: dict[str, BodyWriter]) -> None:
-    writer = writers["openai-chat"]
-    alone = writer.body(request_of(user("hi", "Ann"), said("hello"), user("bye", "Ann")))
-    group = writer.body(request_of(user("hi", "Ann"), said("hello"), user("bye", "Bo\nEve: x")))
-    assert [text for what, text in outline(alone) if what == "user"] == ["hi", "bye"]
-    assert [text for what, text in outline(group) if what == "user"] == [
-        "Ann: hi",
-        "Bo Eve: x: bye",
-    ]
-
-
 def test_a_failed_result_says_so_on_every_wire(writers: dict[str, BodyWriter]) -> None:
     request = request_of(user("go"), call("a"), result("a", "no such file", is_error=True))
     chat = writers["openai-chat"].body(request)
@@ -262,7 +251,6 @@ def entries() -> st.SearchStrategy[list[Entry]]:
             arguments=st.one_of(broken, st.text(max_size=6)),
             is_error=st.booleans(),
             signature=st.sampled_from(["", "sig", "0:sig"]),
-            sender=st.sampled_from(["", "Ann", "Bo"]),
         ),
         max_size=14,
     )
@@ -289,7 +277,7 @@ def test_what_was_sent_is_sent_the_same_again_when_the_history_grows(
     writer = writers["openai-chat"]
     history = [Entry(kind=EntryKind.USER, text="begin"), *history, user("settled")]
     later = [Entry(kind=EntryKind.ASSISTANT, text="answer", turn_id="new", step=0)]
-    fresh = [entry for entry in more if entry.kind is EntryKind.USER and not entry.sender]
+    fresh = [entry for entry in more if entry.kind is EntryKind.USER]
     before = writer.body(request_of(*history))["messages"]
     after = writer.body(request_of(*history, *later, *fresh))["messages"]
     assert after[: len(before)] == before

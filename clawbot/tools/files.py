@@ -1,0 +1,177 @@
+"""Opens files and directories under a turn's work directories, and nothing else.
+
+A path is walked one component at a time, each opened relative to the directory before it and
+without following links (`openat` with O_NOFOLLOW), so that nothing that is renamed or replaced by a
+link meanwhile leads outside. Links are resolved here, by the same walk: they may point anywhere
+inside of their root, never out of it and never to an absolute path. `..` goes back to the directory
+the walk came from. A hard link is the file itself and cannot be told from one.
+
+Blocking; for threads. Everything is refused as a ToolError that names the path as the model gave
+it, never a path of the host.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Self
+
+from clawbot.errors import ToolError
+
+MAX_LINKS = 40
+# Each directory on the way is held open.
+MAX_DEPTH = 100
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# A pipe or device must not hold up the opening, nor become our terminal.
+_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+@contextmanager
+def open_file(roots: Sequence[Path], path: str) -> Iterator[BinaryIO]:
+    """A regular file, for reading."""
+    fd = _open(roots, path, _FILE)
+    try:
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISDIR(mode):
+            raise ToolError(f"{path}: a directory, not a file; list_dir shows what is in it")
+        if not stat.S_ISREG(mode):
+            raise ToolError(f"{path}: not a regular file (a pipe, socket or device)")
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            yield file
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def open_directory(roots: Sequence[Path], path: str) -> Iterator[int]:
+    """A directory, as a file descriptor for `os.scandir`."""
+    fd = _open(roots, path, _DIRECTORY | os.O_NOFOLLOW)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _open(roots: Sequence[Path], path: str, flags: int) -> int:
+    """Open a path under the first root that has it.
+
+    A relative path is looked for in each root in turn; an absolute one must begin with a root.
+    """
+    if not roots:
+        raise ToolError("this session has no work directory")
+    if "\x00" in path:
+        raise ToolError("a path cannot hold a NUL character")
+    missing = ToolError(f"{path}: no such file or directory; list_dir shows what there is")
+    for root, relative in _candidates(roots, path):
+        try:
+            with _Walk(root) as walk:
+                return walk.open(relative, flags)
+        except FileNotFoundError:
+            continue
+        except OutsideRoot as error:
+            raise ToolError(f"{path}: outside of the work directory") from error
+        except OSError as error:
+            raise ToolError(f"{path}: {_reason(error)}") from error
+        except ValueError as error:  # characters that no file name can hold
+            raise ToolError(f"{path}: not a usable path") from error
+    raise missing
+
+
+def _candidates(roots: Sequence[Path], path: str) -> Iterator[tuple[Path, str]]:
+    if not path.startswith("/"):
+        yield from ((root, path) for root in roots)
+        return
+    inside = False
+    for root in roots:
+        prefix = str(root).rstrip("/")
+        if path == prefix or path.startswith(prefix + "/"):
+            inside = True
+            yield root, path[len(prefix) :].lstrip("/")
+    if not inside:
+        raise ToolError(f"{path}: outside of the work directory; give a path relative to it")
+
+
+class OutsideRoot(Exception):
+    """A path leads out of its root."""
+
+
+class _Walk:
+    """The directories from a root to where the walk stands, each held open."""
+
+    def __init__(self, root: Path) -> None:
+        # The root is the admin's: it may itself be a link.
+        self._held = [os.open(root, _DIRECTORY)]
+        self._links = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for fd in self._held:
+            os.close(fd)
+
+    def open(self, path: str, flags: int) -> int:
+        """Open what a relative path names; the caller closes the descriptor."""
+        todo = [part for part in path.split("/") if part not in {"", "."}]
+        must_be_directory = path.endswith("/") and not flags & os.O_DIRECTORY
+        while todo:
+            part = todo.pop(0)
+            if part == "..":
+                self._go_back()
+                continue
+            target = self._link_target(part)
+            if target is not None:
+                todo[:0] = [step for step in target.split("/") if step not in {"", "."}]
+            elif todo:
+                self._enter(part)
+            else:
+                wanted = flags | (os.O_DIRECTORY if must_be_directory else 0)
+                return os.open(part, wanted, dir_fd=self._held[-1])
+        return os.open(".", _DIRECTORY, dir_fd=self._held[-1])
+
+    def _enter(self, part: str) -> None:
+        if len(self._held) > MAX_DEPTH:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+        self._held.append(os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=self._held[-1]))
+
+    def _go_back(self) -> None:
+        if len(self._held) == 1:
+            raise OutsideRoot
+        os.close(self._held.pop())
+
+    def _link_target(self, part: str) -> str | None:
+        """Where a link points to; None for anything else.
+
+        If a link takes the place of a file after this, O_NOFOLLOW refuses it.
+        """
+        try:
+            target = os.readlink(part, dir_fd=self._held[-1])
+        except OSError as error:
+            if error.errno == errno.EINVAL:  # not a link
+                return None
+            raise
+        self._links += 1
+        if self._links > MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        if target.startswith("/"):
+            raise OutsideRoot
+        return target
+
+
+_REASONS = {
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.ELOOP: "too many links",
+    errno.ENOTDIR: "not a directory",
+    errno.ENAMETOOLONG: "the path is too long",
+    errno.ENXIO: "not a regular file (a pipe, socket or device)",
+}
+
+
+def _reason(error: OSError) -> str:
+    """In words of ours: the system's would name paths of the host."""
+    return _REASONS.get(error.errno or 0, "it cannot be opened")

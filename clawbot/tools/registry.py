@@ -1,0 +1,144 @@
+"""The tools that exist, and the one way to call them.
+
+Whatever goes wrong in a tool becomes an observation that the model can act on; only cancellation
+passes through. A registry is made once and serves all sessions: what belongs to a turn is bound to
+it for that turn alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import json
+import re
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+import structlog
+from pydantic import BaseModel, ValidationError
+
+from clawbot.errors import ToolError
+from clawbot.history import ToolCall, ToolSpec
+from clawbot.ports import Clock, Tool, ToolContext
+from clawbot.text import clean, head_and_tail
+from clawbot.tools.arguments import describe_problems, describe_schema, schema_of
+
+log = structlog.get_logger(__name__)
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+
+class Observation(NamedTuple):
+    """What the model is told of a call."""
+
+    text: str
+    is_error: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolLimits:
+    """Bounds of one call: its time, and the size of what the model is told of it."""
+
+    timeout_s: float = 300.0
+    result_chars: int = 50_000
+
+
+class ToolRegistry:
+    """An unchangeable set of tools by name."""
+
+    def __init__(self, tools: Iterable[Tool], *, clock: Clock, limits: ToolLimits) -> None:
+        known: dict[str, Tool] = {}
+        for tool in tools:
+            if not _NAME.fullmatch(tool.name):
+                raise ValueError(f"tool {tool.name!r}: want a name like read_file")
+            if tool.name in known:
+                raise ValueError(f"tool {tool.name!r}: there are two of this name")
+            known[tool.name] = tool
+        self._tools: Mapping[str, Tool] = MappingProxyType(known)
+        self._clock = clock
+        self._limits = limits
+        self.specs = tuple(
+            ToolSpec(name=name, description=tool.description, parameters=schema_of(tool.Args))
+            for name, tool in self._tools.items()
+        )
+
+    def bind(self, context: ToolContext) -> BoundTools:
+        """The tools of one turn."""
+        return BoundTools(self, context)
+
+    async def call(self, call: ToolCall, context: ToolContext) -> Observation:
+        """Run a call to its end, its time-out or its failure. Raise nothing but cancellation."""
+        tool = self._tools.get(call.tool)
+        if tool is None:
+            return Observation(self._unknown(call.tool), is_error=True)
+        try:
+            args = _parse(tool, call.arguments)
+            text, is_error = await self._run(tool, args, context), False
+        except ToolError as error:
+            text, is_error = str(error), True
+        except Exception as error:  # noqa: BLE001  # a tool's fault must not end the turn
+            text, is_error = _report_crash(tool, context, error), True
+        return Observation(head_and_tail(clean(text), self._limits.result_chars), is_error)
+
+    async def _run(self, tool: Tool, args: BaseModel, context: ToolContext) -> str:
+        seconds = min(self._limits.timeout_s, context.deadline - self._clock.monotonic())
+        try:
+            async with asyncio.timeout(seconds) as bound:
+                return await tool.run(args, context)
+        except TimeoutError as error:
+            if not bound.expired():
+                raise  # the tool's own fault: some other wait of it timed out
+            message = f"{tool.name} did not finish in {max(seconds, 0):.0f} s and was ended"
+            raise ToolError(message) from error
+
+    def _unknown(self, name: str) -> str:
+        near = difflib.get_close_matches(name, self._tools, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        return f"There is no tool {name!r}.{hint} Tools: {', '.join(self._tools) or 'none'}."
+
+
+class BoundTools:
+    """The tools as one turn sees them."""
+
+    def __init__(self, registry: ToolRegistry, context: ToolContext) -> None:
+        self._registry = registry
+        self._context = context
+        self.specs: tuple[ToolSpec, ...] = registry.specs
+
+    async def call(self, call: ToolCall) -> Observation:
+        """See `ToolRegistry.call`."""
+        return await self._registry.call(call, self._context)
+
+
+def _parse(tool: Tool, text: str) -> BaseModel:
+    """The arguments as the tool declares them, or a ToolError that tells the model how to call."""
+    hint = f"\n{tool.name} takes {describe_schema(tool.Args)}"
+    try:
+        value = json.loads(text) if text.strip() else {}
+    except json.JSONDecodeError as error:
+        where = f"{error.msg} at character {error.pos}"
+        raise ToolError(f"The arguments are not valid JSON: {where}.{hint}") from error
+    except (ValueError, RecursionError) as error:  # a number too long, or nested too deeply
+        raise ToolError(f"The arguments cannot be read.{hint}") from error
+    if not isinstance(value, dict):
+        raise ToolError(f"The arguments must be one JSON object.{hint}")
+    try:
+        return tool.Args.model_validate(value)
+    except ValidationError as error:
+        raise ToolError(f"Wrong arguments: {describe_problems(error)}.{hint}") from error
+
+
+def _report_crash(tool: Tool, context: ToolContext, error: Exception) -> str:
+    error_id = uuid.uuid4().hex[:8]
+    log.error(
+        "tool failed",
+        action="tool_failed",
+        tool=tool.name,
+        session=str(context.session),
+        error_id=error_id,
+        exc_info=error,
+    )
+    return f"{tool.name} failed by a fault of its own (error {error_id}); it is in the log."

@@ -1,0 +1,37 @@
+"""A turn's context for tools, with nothing behind it."""
+
+import asyncio
+from pathlib import Path
+from typing import Never, cast
+
+from clawbot.clock import SystemClock
+from clawbot.ports import Store
+from clawbot.session_key import SessionKey
+from clawbot.tools.context import TurnContext
+
+
+class Silent:
+    """A reporter that tells nobody."""
+
+    def text(self, draft: str) -> None: ...
+
+    def progress(self, line: str) -> None: ...
+
+
+class NoStore:
+    """A store that no tool of these tests may touch."""
+
+    def __getattr__(self, name: str) -> Never:
+        raise AssertionError(f"the store's {name} was used")
+
+
+def context_in(*work_dirs: Path, deadline: float | None = None) -> TurnContext:
+    """A context whose work directories are these; by default it ends in a minute."""
+    return TurnContext(
+        session=SessionKey.of_global(),
+        work_dirs=work_dirs,
+        deadline=SystemClock().monotonic() + 60 if deadline is None else deadline,
+        reporter=Silent(),
+        stopping=asyncio.Event(),
+        store=cast("Store", NoStore()),
+    )
