@@ -19,9 +19,9 @@ PROVIDER_FAILURES = (
     exceptions.UserError,
     httpx2.HTTPError,
     httpx2.StreamError,
+    httpx2.InvalidURL,
     aiohttp.ClientError,
     OSError,
-    ValueError,
 )
 """All that a call may raise because of the provider or the way to it."""
 

@@ -156,7 +156,7 @@ class RemoteModel:
 
 
 class _VisibleText:
-    """Passes on the text in pieces, joined as `ModelResponse.text` joins them, and signs of life."""
+    """Passes on the text in pieces, joined as `ModelResponse.text` does, and signs of life."""
 
     def __init__(self, on_text: Callable[[str], None]) -> None:
         self._on_text = on_text

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from pydantic import SecretStr
 
 from clawbot.agent.models import HttpClients, ModelPool, is_loopback, open_model
@@ -265,6 +267,26 @@ async def test_a_provider_that_cannot_be_reached_may_be_tried_again(name: str) -
         url = gone.base_url(provider)
     async with ModelPool({provider: ProviderConfig(base_url=url)}) as pool:
         assert (await failure(pool, name)).kind == "retryable"
+
+
+@EACH
+@pytest.mark.parametrize("body", [b"<html>busy</html>", b"", b"data: {broken\n\n", b"\xff\xfe"])
+@pytest.mark.parametrize("content_type", ["text/event-stream", "text/html", "application/json"])
+async def test_an_answer_that_no_provider_would_give_may_be_tried_again(
+    name: str, body: bytes, content_type: str
+) -> None:
+    """Gateways answer 200 with whatever they have."""
+
+    async def answer_all(_request: web.Request) -> web.Response:
+        return web.Response(body=body, content_type=content_type)
+
+    app = web.Application()
+    app.router.add_post("/{path:.*}", answer_all)
+    provider = name.partition(":")[0]
+    async with TestServer(app) as server:
+        own = ProviderConfig(base_url=str(server.make_url("/")))
+        async with ModelPool({provider: own}) as pool:
+            assert (await failure(pool, name)).kind == "retryable"
 
 
 async def test_an_error_does_not_repeat_what_was_said(
