@@ -3,6 +3,7 @@
 import os
 
 import pytest
+import structlog
 
 from tests.blocking import no_blocking_calls
 from tests.browser import browser, page
@@ -15,10 +16,17 @@ PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "ws_proxy", "wss_pr
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Take the proxy settings out, before a fixture of any scope starts something."""
+    """Take the proxy settings out, before a fixture of any scope starts something; log plainly.
+
+    Without this structlog draws tracebacks by reading source files, which blocks the loop.
+    """
     for name in PROXY_VARIABLES:
         os.environ.pop(name, None)
         os.environ.pop(name.upper(), None)
+    plain = structlog.dev.ConsoleRenderer(
+        colors=False, exception_formatter=structlog.dev.plain_traceback
+    )
+    structlog.configure(processors=[*structlog.get_config()["processors"][:-1], plain])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -34,11 +34,12 @@ class Lines(io.StringIO):
 def logged() -> Iterator[Lines]:
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
+    before_us = structlog.get_config()
     own = {name: logging.getLogger(name).level for name in ("clawbot", "adapters")}
     stream = Lines()
     configure(stream)
     yield stream
-    structlog.reset_defaults()
+    structlog.configure(**before_us)
     structlog.contextvars.clear_contextvars()
     logging.captureWarnings(capture=False)
     root.handlers[:] = handlers

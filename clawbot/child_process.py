@@ -1,0 +1,96 @@
+"""A child of the supervisor that is a process of its own.
+
+It is started in a session of its own, so that a terminal's Ctrl-C reaches the supervisor alone and
+is not counted twice, and tied to the supervisor by `clawbot.lifeline`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from asyncio.subprocess import Process
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from clawbot.lifeline import DESCRIPTOR_VARIABLE, PROCESS_ID_VARIABLE, READY
+from clawbot.stopping import Stopping, first_of
+
+log = structlog.get_logger(__name__)
+
+EXIT_NOT_STARTED = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildProcess:
+    """Runs a command; see `supervisor.RunChild`.
+
+    kill_after_s: how long after SIGTERM it is killed; more than the grace it gives itself.
+    """
+
+    command: Sequence[str]
+    environ: Mapping[str, str]
+    kill_after_s: float
+
+    async def __call__(
+        self, process_id: str, on_ready: Callable[[], None], stopping: Stopping
+    ) -> int:
+        """Run it once; return its exit code, negative for a signal."""
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                process = await self._start(process_id, theirs)
+            if process is None:
+                return EXIT_NOT_STARTED
+            log.info("child_started", started=process_id, pid=process.pid)
+            try:
+                return await self._accompany(process, ours, on_ready, stopping)
+            finally:
+                if process.returncode is None:
+                    process.kill()
+
+    async def _start(self, process_id: str, theirs: socket.socket) -> Process | None:
+        environ = {
+            **self.environ,
+            PROCESS_ID_VARIABLE: process_id,
+            DESCRIPTOR_VARIABLE: str(theirs.fileno()),
+        }
+        try:
+            return await asyncio.create_subprocess_exec(
+                *self.command,
+                env=environ,
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        except OSError as error:
+            log.error("child_not_started", started=process_id, error=error)  # noqa: TRY400 no trace
+            return None
+
+    async def _accompany(
+        self,
+        process: Process,
+        ours: socket.socket,
+        on_ready: Callable[[], None],
+        stopping: Stopping,
+    ) -> int:
+        async def hear() -> None:
+            ours.settimeout(0)
+            said = await asyncio.get_running_loop().sock_recv(ours, len(READY))
+            if said == READY:
+                on_ready()
+
+        hearing = asyncio.create_task(hear(), name=f"hear {process.pid}")
+        try:
+            await first_of(process.wait(), stopping.stop.wait())
+            if process.returncode is None:
+                process.terminate()
+                await first_of(process.wait(), stopping.now.wait(), timeout_s=self.kill_after_s)
+            if process.returncode is None:
+                log.warning("child_killed", pid=process.pid, insisted=stopping.now.is_set())
+                process.kill()
+            return await process.wait()
+        finally:
+            hearing.cancel()
+            await asyncio.gather(hearing, return_exceptions=True)

@@ -1,0 +1,79 @@
+"""Runs one part in this process: as the whole of a child process, or beside others (`--single`).
+
+This is the outermost boundary of a part: whatever it raises ends here as a log line and an exit
+code, which tells the supervisor or systemd whether to start it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+import structlog
+
+from clawbot.errors import ChannelBroken, ConfigError, StartupError
+from clawbot.logs import name_process
+from clawbot.ports import Part
+from clawbot.stopping import Stopping, first_of
+from clawbot.supervisor import EXIT_BAD_CONFIG
+
+log = structlog.get_logger(__name__)
+
+EXIT_FAILED = 1
+
+OpenPart = Callable[[str], AbstractAsyncContextManager[Part]]
+"""Opens a part for a process id; leaving the context closes it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostedPart:
+    """Runs a part in this event loop; see `supervisor.RunChild`.
+
+    drain_s: how long after the request to stop the part is cut off; more than its own grace.
+    """
+
+    open_part: OpenPart
+    drain_s: float
+
+    async def __call__(
+        self, process_id: str, on_ready: Callable[[], None], stopping: Stopping
+    ) -> int:
+        """Run it once; return the exit code that a process of its own would end with."""
+        name_process(process_id)
+        try:
+            async with self.open_part(process_id) as part:
+                on_ready()
+                return await self._run(part, stopping)
+        except (ConfigError, ChannelBroken) as error:
+            log.error("part_refused", error=error)  # noqa: TRY400 the message says what to do
+            return EXIT_BAD_CONFIG
+        except StartupError as error:
+            log.error("part_not_started", error=error)  # noqa: TRY400 the message says what to do
+            return EXIT_FAILED
+        except Exception:
+            log.exception("part_failed")
+            return EXIT_FAILED
+
+    async def _run(self, part: Part, stopping: Stopping) -> int:
+        running = asyncio.create_task(part.run(stopping.stop), name="part")
+        try:
+            await first_of(_end_of(running), stopping.stop.wait())
+            await first_of(_end_of(running), stopping.now.wait(), timeout_s=self.drain_s)
+            if not running.done():
+                log.error("part_cut_off", drain_s=self.drain_s, insisted=stopping.now.is_set())
+                return EXIT_FAILED
+            running.result()
+            if not stopping.stop.is_set():
+                log.error("part_ended_unasked")
+                return EXIT_FAILED
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        return 0
+
+
+async def _end_of(running: asyncio.Task[None]) -> None:
+    """Wait for a task without owning it: neither its failure nor our end crosses over."""
+    await asyncio.wait([running])

@@ -1,0 +1,59 @@
+"""A process that is one part: the child of a supervisor, or a systemd unit of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import MutableMapping
+
+import structlog
+
+from clawbot.clock import SystemClock
+from clawbot.hosting import HostedPart, OpenPart
+from clawbot.lifeline import PROCESS_ID_VARIABLE, take_lifeline
+from clawbot.notify import Notifier
+from clawbot.stopping import Stopping, on_signals
+
+log = structlog.get_logger(__name__)
+
+
+async def run_part(
+    name: str,
+    open_part: OpenPart,
+    environ: MutableMapping[str, str],
+    *,
+    drain_s: float,
+    linger_s: float,
+) -> int:
+    """Run the part until a signal, or the end of the supervisor, asks it to stop.
+
+    The first signal drains, the second ends the process at once; a part that has not drained after
+    `drain_s` is cut off, a process that outlives its supervisor by `linger_s` is ended. Return the
+    exit code.
+    """
+    stopping, notifier, clock = Stopping(), Notifier(environ), SystemClock()
+    lifeline = take_lifeline(environ)
+    process_id = environ.pop(PROCESS_ID_VARIABLE, f"{name}-{uuid.uuid4().hex[:8]}")
+    if lifeline is not None:
+        lifeline.watch(stopping.request, linger_s=linger_s)
+
+    def signalled(number: int) -> None:
+        log.info("stop_requested", signal=number, insisted=stopping.stop.is_set())
+        notifier.stopping()
+        if stopping.stop.is_set():
+            os._exit(128 + number)
+        stopping.request()
+
+    def on_ready() -> None:
+        notifier.ready()
+        if lifeline is not None:
+            lifeline.say_ready()
+
+    hosted = HostedPart(open_part=open_part, drain_s=drain_s)
+    watchdog = asyncio.create_task(notifier.feed_watchdog(clock), name="watchdog")
+    try:
+        with on_signals(signalled):
+            return await hosted(process_id, on_ready, stopping)
+    finally:
+        watchdog.cancel()

@@ -1,0 +1,67 @@
+"""The state directory: made private at the first start, and held by one `clawbot run` at a time.
+
+What is in it belongs to the parts (the store, the work dirs, the page's token). Nothing here waits.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from clawbot.errors import StartupError
+
+LOCK_FILE = "run.lock"
+
+
+def prepare_state_dir(path: Path) -> None:
+    """Make the directory (for its owner alone) and prove that it can be written."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise StartupError(
+            f"state_dir {path}: cannot be written: {error.strerror}; "
+            "give the directory to clawbot's user or set another state_dir"
+        ) from error
+
+
+@contextmanager
+def hold_state_dir(path: Path) -> Iterator[None]:
+    """Be the only `clawbot run` on this directory; the system frees it however we end."""
+    lock = path / LOCK_FILE
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StartupError(f"{lock}: cannot be opened: {error.strerror}") from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StartupError(
+                f"state_dir {path}: in use by another clawbot run (pid {holder_of(path)}); "
+                "stop it first, or set another state_dir"
+            ) from error
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def holder_of(path: Path) -> int | None:
+    """The pid of the `clawbot run` that holds the directory; None if nobody does."""
+    try:
+        with (path / LOCK_FILE).open("rb") as lock:
+            try:
+                # Shared, so that two askers do not take each other for a holder.
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return int(lock.read().strip() or b"0")
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    return None

@@ -1,0 +1,53 @@
+"""How a process is asked to stop: politely first, then at once."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class Stopping:
+    """Two requests: `stop` = finish or release what is open and return; `now` = drop everything."""
+
+    def __init__(self) -> None:
+        self.stop = asyncio.Event()
+        self.now = asyncio.Event()
+
+    def request(self) -> None:
+        """Ask to stop; asked again, insist."""
+        if self.stop.is_set():
+            self.now.set()
+        self.stop.set()
+
+
+@contextmanager
+def on_signals(request: Callable[[int], None]) -> Iterator[None]:
+    """Call `request` with the number of each SIGTERM or SIGINT that arrives."""
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGTERM, signal.SIGINT)
+    for number in signals:
+        loop.add_signal_handler(number, request, int(number))
+    try:
+        yield
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+
+async def first_of(*waits: Coroutine[Any, Any, object], timeout_s: float | None = None) -> None:
+    """Return when one of these is done or the time is over; the others are cancelled.
+
+    Raise what the finished one raised.
+    """
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        done, _ = await asyncio.wait(tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

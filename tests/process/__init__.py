@@ -1,0 +1,1 @@
+"""Tests with processes of their own: they start, signal and kill real ones."""

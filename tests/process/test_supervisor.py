@@ -1,0 +1,279 @@
+"""The supervisor with real processes: what ends comes back alone, what stops leaves nothing."""
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from clawbot.child_process import ChildProcess
+from clawbot.clock import SystemClock
+from clawbot.hosting import HostedPart
+from clawbot.ports import Part
+from clawbot.stopping import Stopping
+from clawbot.supervisor import (
+    EXIT_BAD_CONFIG,
+    Child,
+    ChildState,
+    ChildStatus,
+    Hooks,
+    RestartPolicy,
+    Supervisor,
+)
+from tests.process.programs import BehavedPart, child
+
+QUICK = RestartPolicy(first_delay_s=0.01, budget=2, degraded_delay_s=600)
+
+
+async def eventually(happened: Callable[[], bool]) -> None:
+    """Wait for a state, looked at often; the test's own time-out is the bound."""
+    async with asyncio.timeout(60):
+        while not happened():  # noqa: ASYNC110 other processes set no event here
+            await asyncio.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def text_of(file: Path) -> str:
+    return file.read_text() if file.exists() else ""
+
+
+async def program(*arguments: object) -> Process:
+    """Start one of the programs; whoever starts it waits for its end."""
+    command = (sys.executable, "-m", "tests.process.programs", *map(str, arguments))
+    return await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+
+
+class Run:
+    """A supervisor that runs as a task, and what it told."""
+
+    def __init__(self, file: Path, children: Sequence[Child], policy: RestartPolicy) -> None:
+        self.file = file
+        self.file.touch()
+        self.released: list[str] = []
+        self.history: list[tuple[str, ChildState]] = []
+        self.is_ready = False
+        self.stopping = Stopping()
+        self.supervisor = Supervisor(
+            children,
+            hooks=Hooks(ended=self._ended, changed=self._changed, ready=self._ready),
+            clock=SystemClock(),
+            policy=policy,
+        )
+        self.task = asyncio.create_task(self.supervisor.run(self.stopping))
+
+    async def _ended(self, process_id: str) -> None:
+        self.released.append(process_id)
+
+    def _changed(self, statuses: Sequence[ChildStatus]) -> None:
+        self.history += [(one.name, one.state) for one in statuses]
+
+    def _ready(self) -> None:
+        self.is_ready = True
+
+    def notes(self, word: str) -> list[list[str]]:
+        lines = [line.split() for line in self.file.read_text().splitlines()]
+        return [line[1:] for line in lines if line[0] == word]
+
+    def pids(self, name: str) -> list[int]:
+        return [int(pid) for pid_of, pid in self.notes("began") if pid_of.startswith(f"{name}-")]
+
+    def state(self, name: str) -> ChildStatus:
+        return next(one for one in self.supervisor.statuses if one.name == name)
+
+    async def until(self, name: str, state: ChildState) -> None:
+        await eventually(lambda: self.state(name).state is state)
+
+    async def stop(self) -> int:
+        self.stopping.request()
+        return await self.task
+
+
+Start = Callable[..., Run]
+
+
+@pytest.fixture
+async def start(tmp_path: Path) -> AsyncIterator[Start]:
+    runs: list[Run] = []
+
+    def begin(*children: Child, policy: RestartPolicy = QUICK) -> Run:
+        runs.append(Run(tmp_path / "notes", children, policy))
+        return runs[-1]
+
+    yield begin
+    for run in runs:
+        run.stopping.request()
+        run.stopping.request()
+        await asyncio.wait([run.task])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "notes"
+
+
+async def test_children_run_until_they_are_asked_to_stop_and_then_drain(
+    start: Start, file: Path
+) -> None:
+    run = start(child(file, "one", "steady"), child(file, "two", "steady"))
+    await eventually(lambda: run.is_ready)
+    assert {one.state for one in run.supervisor.statuses} == {ChildState.UP}
+    assert not run.released
+    assert await run.stop() == 0
+    ids = sorted(one.process_id for one in run.supervisor.statuses)
+    assert sorted(name for (name,) in run.notes("drained")) == ids
+    assert sorted(name for (name,) in run.notes("closed")) == ids
+    assert sorted(run.released) == ids
+    assert {one.state for one in run.supervisor.statuses} == {ChildState.STOPPED}
+
+
+async def test_a_killed_child_comes_back_alone_with_a_new_id(start: Start, file: Path) -> None:
+    run = start(child(file, "one", "steady"), child(file, "two", "steady"))
+    await eventually(lambda: run.is_ready)
+    first, bystander = run.state("one"), run.state("two")
+    os.kill(run.pids("one")[0], signal.SIGKILL)
+    await eventually(lambda: len(run.pids("one")) == 2)
+    await run.until("one", ChildState.UP)
+    assert run.released == [first.process_id]
+    assert run.state("one").process_id != first.process_id
+    assert (run.state("one").restarts, run.state("one").exit_code) == (1, -signal.SIGKILL)
+    assert run.state("two") == bystander
+    assert await run.stop() == 0
+
+
+async def test_a_child_that_falls_a_few_times_is_up_in_the_end(start: Start, file: Path) -> None:
+    run = start(child(file, "one", "flaky:2"))
+    await eventually(lambda: len(run.pids("one")) == 3)
+    await run.until("one", ChildState.UP)
+    assert run.state("one").restarts == 2
+
+
+async def test_a_child_that_keeps_falling_is_degraded_and_the_others_go_on(
+    start: Start, file: Path
+) -> None:
+    run = start(child(file, "one", "exit:3"), child(file, "two", "steady"))
+    await run.until("one", ChildState.DEGRADED)
+    assert len(run.pids("one")) == QUICK.budget + 1
+    assert run.state("one").exit_code == 3
+    await eventually(lambda: run.is_ready)
+    assert run.state("two").state is ChildState.UP
+    assert await run.stop() == 0
+
+
+async def test_a_child_with_a_bad_config_is_left_alone(start: Start, file: Path) -> None:
+    run = start(child(file, "one", "broken"), child(file, "two", "steady"))
+    await run.until("one", ChildState.BROKEN)
+    await eventually(lambda: run.is_ready)
+    assert run.state("one").exit_code == EXIT_BAD_CONFIG
+    assert run.state("one").restarts == 0
+    assert await run.stop() == 0
+
+
+async def test_a_daemon_of_which_nothing_can_run_ends_as_badly_configured(
+    start: Start, file: Path
+) -> None:
+    run = start(child(file, "one", "broken"), child(file, "two", "broken"))
+    assert await run.task == EXIT_BAD_CONFIG
+
+
+async def test_a_command_that_does_not_exist_is_tried_again_like_any_other(
+    start: Start, file: Path
+) -> None:
+    absent = ChildProcess(command=("/nonexistent/command",), environ={}, kill_after_s=1)
+    run = start(Child(name="one", run=absent))
+    await run.until("one", ChildState.DEGRADED)
+    assert await run.stop() == 0
+
+
+async def test_a_child_that_does_not_drain_cuts_itself_off(start: Start, file: Path) -> None:
+    run = start(child(file, "one", "stubborn"))
+    await eventually(lambda: run.is_ready)
+    assert await run.stop() == 1
+    assert run.state("one").exit_code == 1
+    assert not run.notes("drained")
+    assert len(run.notes("closed")) == 1
+
+
+async def test_a_child_whose_loop_is_stuck_is_killed_after_its_time(
+    start: Start, file: Path
+) -> None:
+    run = start(child(file, "one", "stuck", kill_after_s=0.1))
+    await eventually(lambda: len(run.pids("one")) == 1)
+    assert await run.stop() == 1
+    assert run.state("one").exit_code == -signal.SIGKILL
+    assert run.released == [run.state("one").process_id]
+
+
+async def test_the_second_request_kills_at_once(start: Start, file: Path) -> None:
+    run = start(child(file, "one", "stuck", kill_after_s=600))
+    await eventually(lambda: len(run.pids("one")) == 1)
+    run.stopping.request()
+    run.stopping.request()
+    assert await run.task == 1
+    assert not is_alive(run.pids("one")[0])
+
+
+async def test_a_supervisor_that_is_killed_leaves_no_process_behind(file: Path) -> None:
+    supervisor = await program("supervisor", file)
+    await eventually(lambda: "all-ready" in text_of(file))
+    await eventually(lambda: text_of(file).count("began ") == 2)
+    pids = [int(line.split()[2]) for line in text_of(file).splitlines() if "began" in line]
+    supervisor.kill()
+    await supervisor.communicate()
+    # One drains; the other one's event loop is stuck and its watching thread ends it.
+    await eventually(lambda: not any(is_alive(pid) for pid in pids))
+    assert "drained one-" in text_of(file)
+    assert "drained two-" not in text_of(file)
+
+
+async def test_the_second_signal_ends_a_process_of_one_part_at_once(file: Path) -> None:
+    process = await program("part", file, "stubborn")
+    assert process.stdout is not None
+    await eventually(lambda: "began alone-" in text_of(file))
+    process.terminate()
+    while b"stop_requested" not in await process.stdout.readline():
+        pass
+    process.terminate()
+    await process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM
+
+
+# -- the same in one process ---------------------------------------------------------------------
+
+
+def hosted(file: Path, name: str, behaviour: str, drain_s: float = 20.0) -> Child:
+    @asynccontextmanager
+    async def open_part(process_id: str) -> AsyncIterator[Part]:
+        yield BehavedPart(file, behaviour, process_id)
+
+    return Child(name=name, run=HostedPart(open_part=open_part, drain_s=drain_s))
+
+
+async def test_parts_in_one_process_drain_and_come_back_alone_too(start: Start, file: Path) -> None:
+    run = start(hosted(file, "one", "flaky:1"), hosted(file, "two", "steady"))
+    await eventually(lambda: len(run.pids("one")) == 2)
+    await run.until("one", ChildState.UP)
+    await run.until("two", ChildState.UP)
+    assert run.state("one").restarts == 1
+    assert run.state("two").restarts == 0
+    assert await run.stop() == 0
+    assert len(run.notes("drained")) == 2
+
+
+async def test_a_part_in_one_process_that_does_not_drain_is_cut_off(
+    start: Start, file: Path
+) -> None:
+    run = start(hosted(file, "one", "stubborn", drain_s=0.01))
+    await run.until("one", ChildState.UP)
+    assert await run.stop() == 1
