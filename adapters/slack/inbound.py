@@ -14,7 +14,7 @@ from adapters.slack.blocks import has_quote, is_forward, read_attachments, read_
 from adapters.slack.facts import SLASH_TOKEN, Facts
 from adapters.slack.files import attachment_of, describe, is_undescribed
 from adapters.slack.payload import Json, dump, object_of, objects_of, storable, text_of
-from adapters.slack.words import Passage, Words, passages_of, read, trim
+from adapters.slack.words import Passage, Words, literals, passages_of, read, trim
 from clawbot.messages import Attachment, ChatType, Ignored, InboundMessage, Sender
 
 _SAID = frozenset({"", "file_share", "thread_broadcast", "me_message", "bot_message"})
@@ -123,7 +123,7 @@ def _parse_post(
     payload: Json, event: Json, sender: Sender, facts: Facts
 ) -> InboundMessage | Ignored:
     """A post of somebody else: its words, files and place."""
-    own = read(_own_passages(event, facts), facts)
+    own = read(_own_passages(event), facts)
     files = _files(event)
     attachments = objects_of(event.get("attachments"))
     said = bool(own.text or files or any(map(is_forward, attachments)) or sender.is_bot)
@@ -159,7 +159,7 @@ def _parse_post(
     )
 
 
-def _own_passages(event: Json, facts: Facts) -> list[Passage]:
+def _own_passages(event: Json) -> list[Passage]:
     """What the sender wrote: the flat text, or the blocks where they say more.
 
     The client sends the same words twice. Blocks win when the text is missing or a stand-in, when
@@ -173,12 +173,7 @@ def _own_passages(event: Json, facts: Facts) -> list[Passage]:
         return from_text or passages_of(flat)
     if not from_text or has_quote(blocks):
         return from_blocks
-    lacks = _vocabulary(from_blocks, facts) - _vocabulary(from_text, facts)
-    return from_blocks if lacks else from_text
-
-
-def _vocabulary(passages: list[Passage], facts: Facts) -> set[str]:
-    return set(re.findall(r"\w+", read(passages, facts).text))
+    return from_blocks if literals(from_blocks) - literals(from_text) else from_text
 
 
 def _is_mentioned(event: Json, own: Words) -> bool:

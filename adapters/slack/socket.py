@@ -12,7 +12,6 @@ import json
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 import aiohttp
 import structlog
@@ -220,16 +219,16 @@ class _Connection:
 
     async def _close(self) -> None:
         """Close the socket now: Slack counts open ones, ten at most."""
-        tasks: list[asyncio.Future[Any]] = [*self._tasks]
         link = self._link
         parts = (link.message_processor, link.current_session_monitor, link.message_receiver)
-        tasks += [part for part in parts if part is not None]
+        tasks = [*self._tasks, *(part for part in parts if part is not None)]
         try:
             async with asyncio.timeout(self._timings.drain_s):
                 await link.close()  # type: ignore[no-untyped-call]
-        except TimeoutError:
-            await link.aiohttp_client_session.close()
+        except (aiohttp.ClientError, ConnectionError, TimeoutError) as error:
+            log.debug("slack_link_not_closed", error=repr(error))  # the peer is gone
         finally:
             for task in tasks:
                 task.cancel()
+            await link.aiohttp_client_session.close()
             await asyncio.gather(*tasks, return_exceptions=True)

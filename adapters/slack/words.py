@@ -84,6 +84,12 @@ def passages_of(source: str) -> list[Passage]:
     return passages
 
 
+def literals(passages: Iterable[Passage]) -> set[str]:
+    """The words outside tokens: two writings of one message may label its tokens differently."""
+    texts = (unescape(_TOKEN.sub(" ", passage.source)) for passage in passages)
+    return {word for text in texts for word in re.findall(r"\w+", text)}
+
+
 def read(passages: Iterable[Passage], facts: Facts) -> Words:
     """Read passages, each on lines of its own."""
     reader = _Reader(facts)

@@ -1,0 +1,1 @@
+"""Each adapter against its platform's simulator, over real sockets."""
