@@ -9,6 +9,7 @@ times more (unknown kinds are acked here).
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from typing import Any
@@ -25,11 +26,12 @@ from adapters.slack.inbound import parse_event
 from adapters.slack.order import ArrivalOrder
 from adapters.slack.payload import Json, object_of, text_of
 from clawbot.errors import StoreUnavailable
-from clawbot.messages import Ignored, InboundMessage
+from clawbot.messages import Ignored
 from clawbot.ports import Accept
 
 log = structlog.get_logger(__name__)
 
+_NOT_STORED = 503
 _ANY = re.compile(".*", re.DOTALL)
 _USAGE = (
     "Say what you want after {command}, for example `{command} help`, `{command} status` or "
@@ -64,17 +66,17 @@ class Dispatcher:
         """
         async with self._order.turn(_chat_of(payload)):
             answer = await self._through_bolt(payload)
-        if answer.status == 404:
-            log.info("slack_ignored", channel=self._facts().channel, reason="no_listener")
-            return BoltResponse(status=200)
         return answer if answer.status == 200 else None
 
     async def _through_bolt(self, payload: Json) -> BoltResponse:
         request = _bolt_request(payload)
         if request is not None:
-            return await self._app.async_dispatch(request)
-        answer = await self._take(parse_event(payload, self._facts()))
-        return answer or BoltResponse(status=200)
+            answer = await self._app.async_dispatch(request)
+            if answer.status in {200, _NOT_STORED}:
+                return answer
+            log.info("slack_bolt_passed", channel=self._facts().channel, status=answer.status)
+        # Bolt has no listener for it, or tripped over its types: a message in it is still taken.
+        return await self._take(payload) or BoltResponse(status=200)
 
     def _bolt_app(self, client: AsyncWebClient) -> AsyncApp:
         async def authorize() -> AuthorizeResult:
@@ -101,8 +103,7 @@ class Dispatcher:
             attaching_conversation_kwargs_enabled=False,
             logger=quiet_logger(),
         )
-        app.error(self._on_error)
-        app.event(_ANY)(self._on_payload)
+        app.event(_ANY)(self._on_event)
         app.command(_ANY)(self._on_command)
         app.options(_ANY)(self._on_options)
         app.action(_ANY)(self._on_interaction)
@@ -111,47 +112,47 @@ class Dispatcher:
         app.view_closed(_ANY)(self._on_interaction)
         return app
 
-    async def _on_payload(self, body: dict[str, Any]) -> BoltResponse | None:
-        return await self._take(parse_event(body, self._facts()))
+    async def _on_event(self, body: dict[str, Any]) -> BoltResponse | None:
+        return await self._take(body)  # Bolt acks when it is None
 
-    async def _on_command(self, body: dict[str, Any], ack: AsyncAck) -> BoltResponse | None:
+    async def _on_command(self, body: dict[str, Any], ack: AsyncAck) -> BoltResponse:
         result = parse_event(body, self._facts())
         if isinstance(result, Ignored) and result.reason == "empty":
-            self._note(result)
             usage = _USAGE.format(command=text_of(body.get("command")))
             return await ack(text=usage, response_type="ephemeral")
-        return await self._take(result) or await ack()
+        return await self._take(body) or await ack()
 
     async def _on_interaction(self, body: dict[str, Any], ack: AsyncAck) -> BoltResponse:
-        self._note(parse_event(body, self._facts()))
-        return await ack()
+        return await self._take(body) or await ack()
 
     async def _on_options(self, body: dict[str, Any], ack: AsyncAck) -> BoltResponse:
-        self._note(parse_event(body, self._facts()))
-        return await ack(options=[])
+        return await self._take(body) or await ack(options=[])
 
-    async def _take(self, result: InboundMessage | Ignored) -> BoltResponse | None:
-        """Commit; None lets Bolt ack, 503 makes Slack deliver again."""
-        if isinstance(result, Ignored):
-            self._note(result)
-            return None
+    async def _take(self, payload: Json) -> BoltResponse | None:
+        """Commit what it says; None when it may be acked, else the answer that makes Slack send it
+        again. The boundary of one payload: its failure disturbs no other.
+        """
+        channel = self._facts().channel
         try:
-            await self._accept(result)
+            result = parse_event(payload, self._facts())
+            if isinstance(result, Ignored):
+                self._note(result)
+            else:
+                await self._accept(result)
         except StoreUnavailable as error:
-            log.warning("slack_not_stored", channel=result.channel, error=error)
-            return BoltResponse(status=503)
+            log.warning("slack_not_stored", channel=channel, error=str(error))
+            return BoltResponse(status=_NOT_STORED)
+        except Exception:
+            log.exception("slack_payload_failed", channel=channel)
+            return BoltResponse(status=_NOT_STORED)
         return None
 
-    def _note(self, result: InboundMessage | Ignored) -> None:
-        if not isinstance(result, Ignored):
-            return
-        log.info("slack_ignored", channel=self._facts().channel, reason=result.reason)
+    def _note(self, result: Ignored) -> None:
+        # Our own posts and their edits come back as events, one a second while a reply grows.
+        level = logging.DEBUG if result.reason in {"self", "edit"} else logging.INFO
+        log.log(level, "slack_ignored", channel=self._facts().channel, reason=result.reason)
         if result.reason in {"tokens_revoked", "app_uninstalled"}:
             self._on_revoked(result.reason)
-
-    async def _on_error(self, error: Exception) -> None:
-        """The boundary of one payload: no ack, so that Slack tries again; the others go on."""
-        log.error("slack_payload_failed", channel=self._facts().channel, exc_info=error)
 
 
 def _bolt_request(payload: Json) -> AsyncBoltRequest | None:
@@ -164,7 +165,7 @@ def _bolt_request(payload: Json) -> AsyncBoltRequest | None:
     try:
         # The mode in which Bolt takes a parsed body; signatures are checked before.
         return AsyncBoltRequest(body=dict(payload), mode="socket_mode")
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, LookupError, TypeError, ValueError):
         return None
 
 

@@ -50,6 +50,7 @@ class NameCache(Mapping[str, str]):
 
     def remember(self, key: str, name: str) -> None:
         """Keep a name, or for a short while that there is none; the oldest makes room."""
+        self._names.pop(key, None)
         while len(self._names) >= self._max_names:
             del self._names[next(iter(self._names))]
         kept_s = _KEPT_S if name else _FAILURE_KEPT_S
