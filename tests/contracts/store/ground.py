@@ -81,7 +81,14 @@ class Child:
 @asynccontextmanager
 async def child(job: str, ground: Ground) -> AsyncIterator[Child]:
     """Start a process that does a job and says `ready`; it is killed at the end of the block."""
-    command = ("-m", "tests.contracts.child", job, ground.opener, ground.address)
+    command = (
+        "-m",
+        "tests.contracts.child",
+        job,
+        ground.opener,
+        ground.address,
+        f"{ground.patience_s}",
+    )
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, *command),
         stdin=asyncio.subprocess.PIPE,

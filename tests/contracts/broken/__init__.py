@@ -1,0 +1,22 @@
+"""Stores that break one clause each, by name of the clause: the proof that the contract bites."""
+
+from __future__ import annotations
+
+from tests.contracts.broken.breaking import Break
+from tests.contracts.broken.front import INBOX_BREAKS
+from tests.contracts.broken.replies import EVENT_BREAKS, OUTBOX_BREAKS
+from tests.contracts.broken.running import FENCE_BREAKS, STOP_BREAKS, TURN_BREAKS
+from tests.contracts.broken.writing import BELL_BREAKS, WRITE_BREAKS
+
+__all__ = ["BREAKS", "Break"]
+
+BREAKS: tuple[Break, ...] = (
+    *WRITE_BREAKS,
+    *BELL_BREAKS,
+    *INBOX_BREAKS,
+    *TURN_BREAKS,
+    *FENCE_BREAKS,
+    *STOP_BREAKS,
+    *OUTBOX_BREAKS,
+    *EVENT_BREAKS,
+)

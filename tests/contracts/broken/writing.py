@@ -1,0 +1,233 @@
+"""Broken writers, readers and bells."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from clawbot.errors import StoreUnavailable
+from clawbot.ports import Unit
+from clawbot.store import engine
+from clawbot.store.doorbell import Doorbell, Ear
+from clawbot.store.engine import SqliteStore, SqliteTransaction
+from tests.contracts.broken.breaking import Break, nothing, replacing, wrapping
+from tests.contracts.sqlite_ground import SqliteGround, open_store
+
+
+def roll_back(self: SqliteStore, conn: Connection, batch: list[Any]) -> set[str]:
+    """Say that a batch was committed, and forget it."""
+    conn.exec_driver_sql("BEGIN IMMEDIATE")
+    for job in batch:
+        job.result = job.unit(SqliteTransaction(conn))
+    conn.exec_driver_sql("ROLLBACK")
+    return set()
+
+
+def without_savepoints(self: SqliteStore, conn: Connection, batch: list[Any]) -> set[str]:
+    """Commit what a failing unit had done so far."""
+    conn.exec_driver_sql("BEGIN IMMEDIATE")
+    for job in batch:
+        try:
+            job.result = job.unit(SqliteTransaction(conn))
+        except LookupError as error:
+            job.error = error
+    conn.exec_driver_sql("COMMIT")
+    return set()
+
+
+def without_reruns(self: SqliteStore, conn: Connection, batch: list[Any]) -> set[str]:
+    """Let all of a batch share the fault of one."""
+    try:
+        return self._transact(conn, batch)
+    except Exception:
+        engine._roll_back(conn)
+        raise
+
+
+def without_lock(self: SqliteStore, conn: Connection, batch: list[Any]) -> set[str]:
+    """Write each statement by itself, as without a transaction."""
+    for job in batch:
+        job.result = job.unit(SqliteTransaction(conn))
+    return set()
+
+
+def settle_all(self: SqliteStore, batch: list[Any]) -> None:
+    """Forget that a caller may have left."""
+    for job in batch:
+        job.future.set_result(job.result)
+
+
+def read_without_snapshot(self: SqliteStore, unit: Unit[Any]) -> object:
+    """Read each statement by itself."""
+    with self._engine.connect() as conn:
+        return unit(SqliteTransaction(conn))
+
+
+async def open_forgetful(address: str, process_id: str) -> SqliteStore:
+    """A store that says a write is durable before it is, and is killed in between."""
+    store = await open_store(address, process_id)
+    store._transact = partial(roll_back, store)  # type: ignore[method-assign]
+    return store
+
+
+def forgetful(_patch: pytest.MonkeyPatch, ground: SqliteGround) -> None:
+    """Let the other process open such a store."""
+    ground.opener = f"{__name__}:open_forgetful"
+
+
+class RingingEarly(set[str]):
+    """The rings of a unit, heard before its commit and whatever becomes of it."""
+
+    def __init__(self, bell: Doorbell) -> None:
+        super().__init__()
+        self._bell = bell
+
+    def add(self, topic: str) -> None:
+        self._bell.ring({topic})
+
+
+def ring_early(
+    original: Callable[..., set[str]], self: SqliteStore, conn: Connection, batch: list[Any]
+) -> set[str]:
+    """Ring from within the units."""
+    for job in batch:
+
+        def unit(tx: SqliteTransaction, inner: Unit[Any] = job.unit) -> object:
+            tx.rings = RingingEarly(self._doorbell)
+            return inner(tx)
+
+        job.unit = unit
+    return original(self, conn, batch)
+
+
+async def wait_from_now(self: Ear, timeout_s: float) -> bool:
+    """Hear only what rings while waiting."""
+    self.rung.clear()
+    try:
+        async with asyncio.timeout(timeout_s):
+            await self.rung.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+async def write_or_complain(
+    original: Callable[..., Any], self: SqliteStore, unit: Unit[Any]
+) -> object:
+    """Hold that a write whose ring nobody hears has failed."""
+    result = await original(self, unit)
+    if not self._doorbell._folder.exists():
+        raise StoreUnavailable
+    return result
+
+
+WRITE_BREAKS = (
+    Break(
+        clause="test_a_write_is_there_for_everybody_when_it_returns",
+        fault="a batch is rolled back",
+        apply=replacing(SqliteStore, "_transact", roll_back),
+    ),
+    Break(
+        clause="test_what_was_written_outlives_a_killed_process",
+        fault="the answer comes before the commit",
+        apply=forgetful,
+    ),
+    Break(
+        clause="test_a_unit_that_raises_leaves_nothing_and_its_neighbours_stay",
+        fault="units have no savepoints",
+        apply=replacing(SqliteStore, "_transact", without_savepoints),
+    ),
+    Break(
+        clause="test_a_burst_needs_few_commits",
+        fault="each unit is committed by itself",
+        apply=replacing(engine, "BATCH_UNITS", 1),
+    ),
+    Break(
+        clause="test_units_run_in_the_order_in_which_they_were_asked_for",
+        fault="the newest unit runs first",
+        apply=replacing(queue, "SimpleQueue", queue.LifoQueue),
+    ),
+    Break(
+        clause="test_a_failure_that_ends_the_transaction_spares_its_neighbours",
+        fault="a lost batch is not run again",
+        apply=replacing(SqliteStore, "_commit", without_reruns),
+    ),
+    Break(
+        clause="test_what_cannot_be_written_is_said_and_can_be_written_later",
+        fault="the database's own exceptions come through",
+        apply=replacing(engine, "_is_database_fault", lambda _error: False),
+        raises=(SQLAlchemyError,),
+    ),
+    Break(
+        clause="test_a_cancelled_caller_hurts_nobody_else",
+        fault="a caller that left is answered",
+        apply=replacing(SqliteStore, "_settle", settle_all),
+    ),
+    Break(
+        clause="test_a_read_sees_one_snapshot",
+        fault="a read has no transaction",
+        apply=replacing(SqliteStore, "_read", read_without_snapshot),
+    ),
+    Break(
+        clause="test_two_processes_do_not_overwrite_each_other",
+        fault="a unit does not lock what it reads",
+        apply=replacing(SqliteStore, "_transact", without_lock),
+    ),
+    Break(
+        clause="test_a_writer_waits_while_another_process_writes",
+        fault="a locked database is given up at once",
+        apply=replacing(engine, "BUSY_TIMEOUT_S", 0.0),
+        raises=(StoreUnavailable,),
+    ),
+    Break(
+        clause="test_closing_commits_what_waits",
+        fault="closing overtakes what waits",
+        apply=replacing(queue, "SimpleQueue", queue.LifoQueue),
+    ),
+)
+
+BELL_BREAKS = (
+    Break(
+        clause="test_a_ring_wakes_a_listener_of_another_store_after_the_commit",
+        fault="a ring comes before its commit",
+        apply=wrapping(SqliteStore, "_transact", ring_early),
+    ),
+    Break(
+        clause="test_a_ring_wakes_a_listener_of_another_store_after_the_commit",
+        fault="nothing rings",
+        apply=replacing(Doorbell, "ring", nothing),
+    ),
+    Break(
+        clause="test_a_ring_wakes_a_listener_in_another_process",
+        fault="a ring stays in its process",
+        apply=replacing(Doorbell, "ring", nothing),
+    ),
+    Break(
+        clause="test_a_ring_before_the_wait_is_heard_and_only_once",
+        fault="a wait forgets the rings before it",
+        apply=replacing(Ear, "wait", wait_from_now),
+    ),
+    Break(
+        clause="test_other_topics_and_failed_units_ring_nobody",
+        fault="a unit that fails rings",
+        apply=wrapping(SqliteStore, "_transact", ring_early),
+    ),
+    Break(
+        clause="test_a_closed_ear_hears_no_more",
+        fault="closing does nothing",
+        apply=replacing(Ear, "close", nothing),
+    ),
+    Break(
+        clause="test_a_lost_ring_costs_nothing_but_time",
+        fault="a write fails with its ring",
+        apply=wrapping(SqliteStore, "write", write_or_complain),
+        raises=(StoreUnavailable,),
+    ),
+)
