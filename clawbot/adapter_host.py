@@ -20,7 +20,7 @@ from clawbot.typing_signs import TypingSigns
 
 log = structlog.get_logger(__name__)
 
-HEALTH_LOOK_S = 2.0
+HEALTH_LOOK_S = 0.5
 HEALTH_WRITE_S = 30.0
 
 

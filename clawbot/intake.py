@@ -161,9 +161,10 @@ def admit_for_session(
     command = parse(message.command_text)
     if command is not None:
         done = execute(tx, command, message, session, model=model, now_ms=now_ms)
+        if command.name == "new" and command.words:
+            words = replace(message, text=command.words)
+            return _enqueue(tx, words, None, session, "queued", now_ms)
         numbers = sessions.take_numbers(tx, session, 1, now_ms)
-        data = {"text": done.text}
-        events.append(tx, session, numbers.last_seq, numbers.epoch, "notice", data, now_ms)
         row_id = inbox.put(
             tx,
             message,
@@ -174,6 +175,8 @@ def admit_for_session(
             seq=numbers.last_seq,
             command=command.name,
         )
+        data = {"inbox": row_id, "text": done.text, "asked": message.text}
+        events.append(tx, session, numbers.last_seq, numbers.epoch, "notice", data, now_ms)
         return _accepted("command", row_id, session)
     return _enqueue(tx, message, None, session, "queued", now_ms)
 
@@ -254,7 +257,17 @@ def _overhear(
 ) -> Accepted:
     if not rules.context_rows or not message.text.strip():
         return Accepted(inbox_id=None, decision="ignored", reason=verdict.reason)
-    row_id = inbox.put(tx, message, state="context", now_ms=now_ms, reason=verdict.reason)
+    waits = message.is_incomplete and rules.can_enrich
+    row_id = inbox.put(
+        tx,
+        message,
+        state="context",
+        now_ms=now_ms,
+        reason=verdict.reason,
+        enrich_by_ms=now_ms + rules.enrich_ms if waits else None,
+    )
+    if waits:
+        inbox.ring_enrichers(tx, message.channel)
     inbox.prune_context(
         tx,
         message.channel,

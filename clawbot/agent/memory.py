@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clawbot.agent.steps import Step, group
-from clawbot.history import Entry, EntryKind
+from clawbot.history import Entry
 
 
 def window(entries: Sequence[Entry], turn_id: str, limit: int) -> tuple[Entry, ...]:
@@ -43,7 +43,8 @@ def open_calls(entries: Sequence[Entry], turn_id: str) -> list[Entry]:
 
 
 def _begins(unit: Entry | Step) -> bool:
-    return isinstance(unit, Entry) and unit.kind is EntryKind.USER
+    """Whether a conversation can begin here: with the user's side, not in the middle of a turn."""
+    return isinstance(unit, Entry)
 
 
 def _size(unit: Entry | Step) -> int:

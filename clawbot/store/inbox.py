@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import RowMapping, delete, func, select, update
+from sqlalchemy import RowMapping, case, delete, func, select, update
 
 from clawbot.messages import Attachment, InboundMessage, ReplyRoute, Sender
 from clawbot.ports import Transaction
@@ -269,7 +269,7 @@ def take_unenriched(
             select(inbox.c.id)
             .where(
                 inbox.c.channel == channel,
-                inbox.c.state == "received",
+                inbox.c.enrich_by_ms.is_not(None),
                 inbox.c.enrich_holder.is_(None),
             )
             .order_by(inbox.c.id)
@@ -293,9 +293,13 @@ def complete(
 ) -> InboxRow | None:
     """End the enrichment of a row: with the completed message, or as it is when that failed.
 
-    Nothing happens (None) when it is `received` no longer.
+    Nothing happens (None) when it needs none any more.
     """
-    values: dict[str, Any] = {"state": "queued", "enrich_holder": None}
+    values: dict[str, Any] = {
+        "state": case((inbox.c.state == "received", "queued"), else_=inbox.c.state),
+        "enrich_by_ms": None,
+        "enrich_holder": None,
+    }
     if message is not None:
         values |= {
             "text": message.text,
@@ -305,7 +309,7 @@ def complete(
     row = (
         tx.conn.execute(
             update(inbox)
-            .where(inbox.c.id == row_id, inbox.c.state == "received")
+            .where(inbox.c.id == row_id, inbox.c.enrich_by_ms.is_not(None))
             .values(**values)
             .returning(inbox)
         )
@@ -314,7 +318,7 @@ def complete(
     )
     if row is None:
         return None
-    if row["session_key"]:
+    if row["state"] == "queued":
         mark_due(tx, row["session_key"], now_ms)
     return row_of(row)
 

@@ -82,7 +82,7 @@ def release(tx: Transaction, process_id: str) -> None:
         tx.ring(TURNS)
     tx.conn.execute(
         update(inbox)
-        .where(inbox.c.enrich_holder == process_id, inbox.c.state == "received")
+        .where(inbox.c.enrich_holder == process_id, inbox.c.enrich_by_ms.is_not(None))
         .values(enrich_holder=None)
     )
     release_holder(tx, process_id)

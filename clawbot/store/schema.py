@@ -65,7 +65,7 @@ inbox = Table(
     Column("place_thread", Text),
     Column("command", Text),
     Column("turn_id", Text),
-    Column("enrich_by_ms", BigInteger),
+    Column("enrich_by_ms", BigInteger),  # set as long as something must be loaded
     Column("enrich_holder", Text),
     Column("typing_mark", Text),
     Column("inline_holder", Text),
@@ -83,8 +83,8 @@ Index(
     "ix_inbox_unenriched",
     inbox.c.channel,
     inbox.c.id,
-    sqlite_where=text("state = 'received'"),
-    postgresql_where=text("state = 'received'"),
+    sqlite_where=text("enrich_by_ms IS NOT NULL"),
+    postgresql_where=text("enrich_by_ms IS NOT NULL"),
 )
 Index(
     "ix_inbox_context",

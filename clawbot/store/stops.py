@@ -43,7 +43,7 @@ def stop(tx: Transaction, key: SessionKey, now_ms: int, *, new_epoch: bool = Fal
     withdrawn = tx.conn.execute(
         update(inbox)
         .where(inbox.c.session_key == text_key, inbox.c.state.in_(("received", "queued")))
-        .values(state="done", reason="stopped", settled_ms=now_ms)
+        .values(state="done", reason="stopped", settled_ms=now_ms, enrich_by_ms=None)
     ).rowcount
     turn = (
         tx.conn.execute(

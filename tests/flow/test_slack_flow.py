@@ -2,50 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from tests.flow.daemon import Daemon, run_daemon, write_config
-from tests.simulators.model import ModelSimulator, Reply
+from clawbot.store import inbox, sessions
+from tests.flow.daemon import Daemon
+from tests.simulators.model import BreakOff, ModelSimulator, Refusal, Reply, ToolCall
 from tests.simulators.slack import SlackSimulator
 
 
-@pytest.fixture
-async def slack() -> AsyncIterator[SlackSimulator]:
-    async with SlackSimulator() as simulator:
-        yield simulator
-
-
-@pytest.fixture
-async def model() -> AsyncIterator[ModelSimulator]:
-    async with ModelSimulator() as simulator:
-        yield simulator
-
-
-@pytest.fixture
-async def daemon(
-    tmp_path: Path, slack: SlackSimulator, model: ModelSimulator
-) -> AsyncIterator[Daemon]:
-    config = write_config(
-        tmp_path,
-        model_url=model.base_url("openai-chat"),
-        slack=f"""
-            mode: socket
-            bot_token: {slack.bot_token}
-            app_token: {slack.app_token}
-            api_base_url: {slack.api_url}
-        """,
-    )
-    async with run_daemon(config, "worker", "slack") as running:
-        await slack.wait_connected()
-        yield running
-        assert model.violations == []
-        assert model.unexpected == []
-
-
-async def test_a_direct_message_is_answered(
+async def test_a_direct_message_is_answered_in_its_chat(
     daemon: Daemon, slack: SlackSimulator, model: ModelSimulator
 ) -> None:
     alice = slack.create_user("alice")
@@ -54,4 +21,191 @@ async def test_a_direct_message_is_answered(
     await slack.user_says(chat, alice, "hi there")
     await slack.wait_sent(1, channel=chat)
     await daemon.until_quiet()
-    assert [message.text for message in slack.sent(chat)] == ["Hello *Alice*"]
+    (sent,) = slack.sent(chat)
+    assert (sent.text, sent.thread_ts) == ("Hello *Alice*", None)
+    assert slack.unacked() == []
+
+
+async def test_a_root_mention_and_its_thread_are_one_session(
+    daemon: Daemon, slack: SlackSimulator, model: ModelSimulator
+) -> None:
+    alice = slack.create_user("alice")
+    channel = slack.create_channel("general", [alice])
+    model.expect(Reply(text="Noted."), when="the code is 4711")
+    model.expect(Reply(text="It is 4711."), when="what was the code")
+    root = await slack.user_says(channel, alice, "the code is 4711", mention=True)
+    await slack.wait_sent(1, channel=channel)
+    await slack.user_says(channel, alice, "what was the code?", thread_ts=root)
+    await slack.wait_sent(2, channel=channel)
+    await daemon.until_quiet()
+    assert [message.thread_ts for message in slack.sent(channel)] == [root, root]
+    assert "the code is 4711" in model.requests[1].all_text
+    found = await daemon.store.read(lambda tx: sessions.recent(tx, 10))
+    assert [row["key"] for row in found] == [f"slack:{channel}/thread:{root}"]
+
+
+async def test_two_chats_at_once_share_nothing(
+    daemon: Daemon, slack: SlackSimulator, model: ModelSimulator
+) -> None:
+    alice, bob = slack.create_user("alice"), slack.create_user("bob")
+    front, back = slack.create_dm(alice), slack.create_dm(bob)
+    held = [model.hold(marker=marker) for marker in ("token_12345", "other_678")]
+    model.expect(Reply(text="front done"), marker="token_12345")
+    model.expect(Reply(text="back done"), marker="other_678")
+    await slack.user_says(front, alice, "remember token_12345")
+    await slack.user_says(back, bob, "remember other_678")
+    for gate in held:
+        await gate.reached
+    for gate in held:
+        gate.release()
+    await slack.wait_sent(1, channel=front)
+    await slack.wait_sent(1, channel=back)
+    await daemon.until_quiet()
+    assert [message.text for message in slack.sent(front)] == ["front done"]
+    assert [message.text for message in slack.sent(back)] == ["back done"]
+    assert not any(
+        "token_12345" in request.all_text and "other_678" in request.all_text
+        for request in model.requests
+    )
+
+
+@pytest.mark.parametrize("order", ["message_first", "mention_first"])
+async def test_the_two_events_of_a_mention_make_one_turn(
+    daemon: Daemon,
+    slack: SlackSimulator,
+    model: ModelSimulator,
+    order: Literal["message_first", "mention_first"],
+) -> None:
+    alice = slack.create_user("alice")
+    channel = slack.create_channel("general", [alice])
+    model.expect(Reply(text="once"), when="ping")
+    await slack.user_says(channel, alice, "ping", mention=True, order=order)
+    await slack.wait_sent(1, channel=channel)
+    await slack.wait_settled()
+    await daemon.until_quiet()
+    assert [message.text for message in slack.sent(channel)] == ["once"]
+    assert len(slack.deliveries()) >= 2
+
+
+async def test_a_redelivered_event_is_answered_once(
+    daemon: Daemon, slack: SlackSimulator, model: ModelSimulator
+) -> None:
+    alice = slack.create_user("alice")
+    chat = slack.create_dm(alice)
+    model.expect(Reply(text="once"), when="ping")
+    ts = await slack.user_says(chat, alice, "ping")
+    await slack.wait_sent(1, channel=chat)
+    await slack.redeliver(ts)
+    await slack.redeliver(ts, new_event_id=True)
+    await slack.wait_settled()
+    await daemon.until_quiet()
+    assert [message.text for message in slack.sent(chat)] == ["once"]
+
+
+async def test_what_was_said_before_a_mention_is_handed_over_once(
+    daemon: Daemon, slack: SlackSimulator, model: ModelSimulator
+) -> None:
+    alice, bob = slack.create_user("alice"), slack.create_user("bob")
+    channel = slack.create_channel("general", [alice, bob])
+    model.expect(Reply(text="Blue."), when="which colour")
+    model.expect(Reply(text="Yes."), when="sure")
+    await slack.user_says(channel, bob, "the door is blue")
+    root = await slack.user_says(channel, alice, "which colour?", mention=True)
+    await slack.wait_sent(1, channel=channel)
+    await slack.user_says(channel, alice, "sure?", thread_ts=root)
+    await slack.wait_sent(2, channel=channel)
+    await daemon.until_quiet()
+    first, second = model.requests
+    assert first.all_text.count("bob: the door is blue") == 1
+    assert second.all_text.count("bob: the door is blue") == 1
+
+
+async def test_an_unmentioned_message_in_a_channel_is_not_answered(
+    daemon: Daemon, slack: SlackSimulator, model: ModelSimulator
+) -> None:
+    alice = slack.create_user("alice")
+    channel = slack.create_channel("general", [alice])
+    await slack.user_says(channel, alice, "just talking")
+    await slack.wait_settled()
+    await daemon.until(inbox.count_by_state, lambda counts: counts == {"context": 1})
+    assert model.requests == []
+    assert slack.sent() == []
+
+
+async def test_the_agent_reads_a_file_of_its_own_chat(
+    daemon: Daemon, slack: SlackSimulator, model: ModelSimulator
+) -> None:
+    alice = slack.create_user("alice")
+    chat = slack.create_dm(alice)
+    call = ToolCall(name="read_file", arguments={"path": "README.md"})
+    model.expect(Reply(text="Let me look.", tool_calls=(call,)), when="what is here")
+    model.expect(Reply(text="It is this chat's directory."), marker="work directory of this chat")
+    await slack.user_says(chat, alice, "what is here?")
+    await slack.wait_text("this chat's directory", channel=chat)
+    await daemon.until_quiet()
+    (sent,) = slack.sent(chat)
+    assert sent.text == "Let me look.\n\nIt is this chat's directory."
+
+
+async def test_a_growing_reply_is_one_message_that_is_edited(
+    daemon: Daemon, slack: SlackSimulator, model: ModelSimulator
+) -> None:
+    alice = slack.create_user("alice")
+    chat = slack.create_dm(alice)
+    gate = model.hold(when="tell me", after=2)
+    model.expect(Reply(text=("One. ", "Two. ", "Three.")), when="tell me")
+    await slack.user_says(chat, alice, "tell me")
+    await gate.reached
+    await slack.wait_text("One.", channel=chat)
+    gate.release()
+    await slack.wait_text("Three.", channel=chat)
+    await daemon.until_quiet()
+    (sent,) = slack.sent(chat)
+    assert sent.text == "One. Two. Three."
+    assert sent.edits >= 1
+
+
+async def test_a_stop_reaches_a_turn_in_another_part(
+    daemon: Daemon, slack: SlackSimulator, model: ModelSimulator
+) -> None:
+    alice = slack.create_user("alice")
+    chat = slack.create_dm(alice)
+    gate = model.hold(when="long work")
+    await slack.user_says(chat, alice, "long work")
+    await gate.reached
+    await slack.user_says(chat, alice, "!stop")
+    await slack.wait_text("Stopped.", channel=chat)
+    await model.wait_until(
+        lambda: model.requests[0].outcome == "disconnected", "the call to be closed"
+    )
+    model.expect(Reply(text="back again"), when="hello")
+    await slack.user_says(chat, alice, "hello")
+    await slack.wait_text("back again", channel=chat)
+    await daemon.until_quiet()
+    assert [message.text for message in slack.sent(chat)] == ["Stopped.", "back again"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Refusal(status=401, kind="invalid_key", message="key sk-123 is wrong"),
+        Reply(text="half an ans", break_off=BreakOff(how="end", after=1)),
+        Reply(text="no reason", finish="missing"),
+        Refusal(status=400, kind="invalid_request", message="secret detail"),
+    ],
+    ids=["bad key", "stream ends early", "no finish reason", "bad request"],
+)
+async def test_a_failing_model_ends_in_a_visible_error_with_an_id(
+    daemon: Daemon, slack: SlackSimulator, model: ModelSimulator, answer: Reply | Refusal
+) -> None:
+    alice = slack.create_user("alice")
+    chat = slack.create_dm(alice)
+    for _ in range(3):
+        model.expect(answer, when="ping")
+    await slack.user_says(chat, alice, "ping")
+    await slack.wait_text("(error ", channel=chat)
+    await daemon.until_quiet()
+    text = slack.sent(chat)[-1].text
+    assert "sk-123" not in text
+    assert "secret detail" not in text
+    assert len(slack.sent(chat)) == 1

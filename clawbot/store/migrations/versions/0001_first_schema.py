@@ -84,7 +84,7 @@ def upgrade() -> None:
         batch_op.create_index('ix_inbox_context', ['channel', 'chat_id', 'id'], unique=False, sqlite_where=sa.text("state = 'context'"), postgresql_where=sa.text("state = 'context'"))
         batch_op.create_index('ix_inbox_open', ['session_key', 'seq'], unique=False, sqlite_where=sa.text("state IN ('received', 'queued', 'claimed')"), postgresql_where=sa.text("state IN ('received', 'queued', 'claimed')"))
         batch_op.create_index('ix_inbox_turn', ['turn_id'], unique=False)
-        batch_op.create_index('ix_inbox_unenriched', ['channel', 'id'], unique=False, sqlite_where=sa.text("state = 'received'"), postgresql_where=sa.text("state = 'received'"))
+        batch_op.create_index('ix_inbox_unenriched', ['channel', 'id'], unique=False, sqlite_where=sa.text("enrich_by_ms IS NOT NULL"), postgresql_where=sa.text("enrich_by_ms IS NOT NULL"))
 
     op.create_table('messages',
     sa.Column('session_key', sa.Text(), nullable=False),
@@ -246,7 +246,7 @@ def downgrade() -> None:
     op.drop_table('outbox')
     op.drop_table('messages')
     with op.batch_alter_table('inbox', schema=None) as batch_op:
-        batch_op.drop_index('ix_inbox_unenriched', sqlite_where=sa.text("state = 'received'"), postgresql_where=sa.text("state = 'received'"))
+        batch_op.drop_index('ix_inbox_unenriched', sqlite_where=sa.text("enrich_by_ms IS NOT NULL"), postgresql_where=sa.text("enrich_by_ms IS NOT NULL"))
         batch_op.drop_index('ix_inbox_turn')
         batch_op.drop_index('ix_inbox_open', sqlite_where=sa.text("state IN ('received', 'queued', 'claimed')"), postgresql_where=sa.text("state IN ('received', 'queued', 'claimed')"))
         batch_op.drop_index('ix_inbox_context', sqlite_where=sa.text("state = 'context'"), postgresql_where=sa.text("state = 'context'"))
