@@ -72,7 +72,10 @@ def _foreign(payload: Json, facts: Facts) -> str | None:
     app_id, ours = text_of(payload.get("api_app_id")), facts.identity
     if app_id and ours.app_id and app_id != ours.app_id:
         return "foreign_app"
-    holders = [payload, *objects_of(payload.get("authorizations"))]
+    authorizations = objects_of(payload.get("authorizations"))
+    if any(text_of(each.get("user_id")) in ours.user_ids for each in authorizations):
+        return None
+    holders = [payload, *authorizations]
     holders += [object_of(payload.get("team")), object_of(payload.get("enterprise"))]
     keys = ("team_id", "enterprise_id", "context_team_id", "context_enterprise_id", "id")
     teams = {text_of(holder.get(key)) for holder in holders for key in keys} - {""}
@@ -221,8 +224,8 @@ def _chat_type(event: Json) -> ChatType:
 def _parse_slash(payload: Json, facts: Facts) -> InboundMessage | Ignored:
     """Slash words stand at the chat's root: Slack gives them no thread, and no ts either."""
     chat_id, user_id = text_of(payload.get("channel_id")), text_of(payload.get("user_id"))
-    trigger_id = text_of(payload.get("trigger_id"))
-    if not chat_id or not user_id or not trigger_id:
+    once = text_of(payload.get("trigger_id")) or text_of(payload.get("response_url"))
+    if not chat_id or not user_id or not once:
         return Ignored(reason="malformed")
     if user_id in facts.identity.user_ids:
         return Ignored(reason="self")
@@ -232,7 +235,7 @@ def _parse_slash(payload: Json, facts: Facts) -> InboundMessage | Ignored:
     name = facts.users.get(user_id) or text_of(payload.get("user_name")) or user_id
     return InboundMessage(
         channel=facts.channel,
-        identity=f"slash:{trigger_id}",
+        identity=f"slash:{once}",
         chat_id=chat_id,
         chat_type=ChatType.DM if chat_id.startswith("D") else ChatType.GROUP,
         sender=Sender(id=user_id, name=name),

@@ -153,7 +153,7 @@ def test_the_type_of_a_chat_is_not_guessed_from_its_letter(
         (post("x") | {"api_app_id": "A2"}, "foreign_app"),
         (post("x") | {"team_id": "T2"}, "foreign_team"),
         (slash(""), "empty"),
-        (slash("hi", trigger_id=""), "malformed"),
+        (slash("hi", trigger_id="", response_url=""), "malformed"),
     ],
 )
 def test_what_nobody_said_is_ignored_with_its_reason(payload: dict[str, Any], code: str) -> None:
@@ -169,7 +169,10 @@ def test_a_guest_of_a_shared_channel_is_heard_in_our_installation() -> None:
     result = message(guest | {"team_id": "T2", "authorizations": [{"team_id": "T1"}]})
     assert result.sender.name == "Erin E"
     assert not result.is_incomplete
-    assert reason(guest | {"team_id": "T2", "authorizations": [{"team_id": "T3"}]})
+    org = {"team_id": None, "enterprise_id": "E9", "user_id": BOT}
+    assert message(guest | {"team_id": "T2", "authorizations": [org]}).text == "hello"
+    other = {"team_id": "T3", "user_id": "U8"}
+    assert reason(guest | {"team_id": "T2", "authorizations": [other]}) == "foreign_team"
 
 
 @pytest.mark.parametrize(
