@@ -21,7 +21,8 @@ class DraftWriter:
     """A `ports.Reporter` that writes the newest draft about three times a second.
 
     An answer that is complete before the first interval ends is never written as a draft. A draft
-    that cannot be written is no reason to end the turn: its next step finds out.
+    that cannot be written is no reason to end the turn: its next step finds out. `newest` is the
+    reply so far, `written` what people may have seen of it.
     """
 
     def __init__(self, store: Store, clock: Clock, claim: Claim) -> None:
@@ -29,6 +30,7 @@ class DraftWriter:
         self._clock = clock
         self._claim = claim
         self.newest = claim.draft_text
+        self.written = claim.draft_text
         self._progress = ""
         self._changed = asyncio.Event()
 
@@ -58,6 +60,7 @@ class DraftWriter:
                         now_ms=self._clock.now_ms(),
                     )
                 )
+                self.written = self.newest
             except (LeaseLost, TurnStopped):
                 return
             except StoreUnavailable as error:

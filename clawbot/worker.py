@@ -237,7 +237,7 @@ class Worker:
         drafts = DraftWriter(self._store, self._clock, claim)
         if claim.attempt >= MAX_UNCLEAN_ATTEMPTS:
             log.error("turn_abandoned", attempts=claim.attempt)
-            failed = self._failed(claim, "crashed", new_error_id())
+            failed = self._failed(claim, "crashed", new_error_id(), drafts)
             return await self._finish(claim, failed, drafts)
         work = asyncio.create_task(self._answer(claim, journal, drafts, timing), name="agent")
         writer = asyncio.create_task(drafts.run(), name="drafts")
@@ -268,33 +268,35 @@ class Worker:
         return StoreJournal(self._store, self._clock, claim, self._limits.history_rows)
 
     async def _answer(
-        self, claim: Claim, journal: StoreJournal, reporter: Reporter, timing: Timing
+        self, claim: Claim, journal: StoreJournal, drafts: DraftWriter, timing: Timing
     ) -> Outcome:
         """Run the agent; every failure but a lost lease or a stop becomes a visible one."""
         error_id = new_error_id()
         try:
             async with asyncio.timeout(self._limits.turn_timeout_s):
-                answer = await self._runner.run(claim, journal, reporter, timing)
+                answer = await self._runner.run(claim, journal, drafts, timing)
         except (LeaseLost, TurnStopped):
             raise
         except TimeoutError:
             log.warning("turn_timed_out", error_id=error_id)
-            return self._failed(claim, "timeout", error_id)
+            return self._failed(claim, "timeout", error_id, drafts)
         except ModelError as error:
             log.warning("model_failed", error_id=error_id, kind=error.kind, error=str(error))
-            return self._failed(claim, error.kind, error_id)
+            return self._failed(claim, error.kind, error_id, drafts)
         except Exception:
             log.exception("turn_crashed", error_id=error_id)
-            return self._failed(claim, "crashed", error_id)
+            return self._failed(claim, "crashed", error_id, drafts)
         route = claim.route
         grows = route is None or route.can_edit
         reply = "\n\n".join(answer.texts) if grows else answer.texts[-1]
         return Outcome(state="done", entries=answer.entries, reply=reply, usage=timing.usage)
 
-    def _failed(self, claim: Claim, kind: str, error_id: str) -> Outcome:
+    def _failed(self, claim: Claim, kind: str, error_id: str, drafts: DraftWriter) -> Outcome:
+        """A visible error, after what people saw already."""
+        text = failure_text(kind, error_id, like=claim.rows[-1].text)
         return Outcome(
             state="failed",
-            reply=failure_text(kind, error_id, like=claim.rows[-1].text),
+            reply=f"{drafts.newest}\n\n{text}" if drafts.written else text,
             notice=notice_of(kind),
             error_id=error_id,
         )

@@ -29,6 +29,7 @@ async def open_worker(config: Config, store: Store, process_id: str) -> AsyncIte
         history_messages=config.turns.history_messages,
     )
     async with ModelPool(config.providers) as models:
+        await models.get(config.model)  # a bad key or provider shows now, not at the first message
         runner = SessionRunner(
             config=config,
             store=store,
