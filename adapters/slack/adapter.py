@@ -105,7 +105,9 @@ class SlackAdapter:
             intake = self.intake(accept)
             if self._config.mode == "socket":
                 handle = intake.handle_envelope
-                running = SocketReceiver(self._api, self._health, handle, self._timings).run()
+                running = SocketReceiver(
+                    self._name, self._api, self._health, handle, self._timings
+                ).run()
             else:
                 receiver = HttpReceiver(self._name, self._config, intake.handle_http)
                 running = receiver.run(self._listening)

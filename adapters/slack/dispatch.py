@@ -71,10 +71,13 @@ class Dispatcher:
     async def _through_bolt(self, payload: Json) -> BoltResponse:
         request = _bolt_request(payload)
         if request is not None:
-            answer = await self._app.async_dispatch(request)
-            if answer.status in {200, _NOT_STORED}:
-                return answer
-            log.info("slack_bolt_passed", channel=self._facts().channel, status=answer.status)
+            try:
+                answer = await self._app.async_dispatch(request)
+            except Exception:
+                log.exception("slack_bolt_failed", channel=self._facts().channel)
+            else:
+                if answer.status in {200, _NOT_STORED}:
+                    return answer
         # Bolt has no listener for it, or tripped over its types: a message in it is still taken.
         return await self._take(payload) or BoltResponse(status=200)
 

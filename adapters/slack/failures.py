@@ -31,6 +31,11 @@ _UNFINISHED_CODES = frozenset(
 )
 """Answers of a server that broke down on the way: "some aspect may have succeeded"."""
 
+_BEFORE_SENDING = (
+    aiohttp.ClientConnectorError,
+    aiohttp.ClientHttpProxyError,
+    aiohttp.ConnectionTimeoutError,
+)
 _DEFAULT_PAUSE_S = 1.0
 
 
@@ -57,7 +62,7 @@ def from_api_error(method: str, error: SlackApiError) -> SendError:
 def from_client_error(method: str, error: aiohttp.ClientError | TimeoutError) -> SendError:
     """The failure that a broken connection means: only before the request is it surely unsent."""
     where = f"slack {method}: {type(error).__name__}"
-    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+    if isinstance(error, _BEFORE_SENDING):
         return NotSent(f"{where} before the request was sent")
     if isinstance(error, aiohttp.InvalidURL):
         return NotSent(f"{where}: check api_base_url")

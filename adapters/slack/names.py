@@ -142,7 +142,9 @@ class Directory:
             async with self._gate:
                 name = await self._ask_slack(kind, key)
         except SendError as error:
-            log.info("slack_name_unknown", channel=self._channel, kind=kind, id=key, error=error)
+            log.info(
+                "slack_name_unknown", channel=self._channel, kind=kind, id=key, error=str(error)
+            )
             name = ""
         self._names[kind].remember(key, name)
 
@@ -171,5 +173,5 @@ class Directory:
         try:
             return await self._api.file(text_of(file.get("id"))) or file
         except SendError as error:
-            log.info("slack_file_unknown", channel=self._channel, error=error)
+            log.info("slack_file_unknown", channel=self._channel, error=str(error))
             return file

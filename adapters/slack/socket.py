@@ -78,11 +78,13 @@ class SocketReceiver:
 
     def __init__(
         self,
+        channel: str,
         api: SlackApi,
         health: Health,
         handle: Callable[[Json], Awaitable[Json | None]],
         timings: Timings,
     ) -> None:
+        self._channel = channel
         self._api = api
         self._health = health
         self._handle = handle
@@ -114,8 +116,8 @@ class SocketReceiver:
         except Rejected as error:
             if error.code in _NEEDS_ADMIN:
                 raise ChannelBroken(
-                    f"app_token refused: {error.code}; make an app-level token with the scope "
-                    "connections:write and switch Socket Mode on"
+                    f"channel {self._channel}: app_token refused: {error.code}; make an app-level "
+                    "token with the scope connections:write and switch Socket Mode on"
                 ) from error
             return str(error), 0.0
         except NotSent as error:
@@ -125,7 +127,10 @@ class SocketReceiver:
         connection = _Connection(self._api, self._health, self._handle, self._timings)
         reason = await connection.run(url)
         if reason == "link_disabled":
-            raise ChannelBroken("Socket Mode is switched off for this app; switch it on again")
+            raise ChannelBroken(
+                f"channel {self._channel}: Socket Mode is switched off for this app; "
+                "switch it on again"
+            )
         # Slack has counted connections that it does not know to be gone yet.
         return reason, self._timings.backoff_s if reason == "too_many_websockets" else 0.0
 
