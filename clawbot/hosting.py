@@ -15,7 +15,7 @@ import structlog
 
 from clawbot.errors import ChannelBroken, ConfigError, StartupError
 from clawbot.logs import name_process
-from clawbot.ports import Part
+from clawbot.ports import Part, Readiness
 from clawbot.stopping import Stopping, first_of
 from clawbot.supervisor import EXIT_BAD_CONFIG
 
@@ -44,8 +44,7 @@ class HostedPart:
         name_process(process_id)
         try:
             async with self.open_part(process_id) as part:
-                on_ready()
-                return await self._run(part, stopping)
+                return await self._run(part, on_ready, stopping)
         except (ConfigError, ChannelBroken) as error:
             log.error("part_refused", error=error)  # noqa: TRY400 the message says what to do
             return EXIT_BAD_CONFIG
@@ -56,9 +55,13 @@ class HostedPart:
             log.exception("part_failed")
             return EXIT_FAILED
 
-    async def _run(self, part: Part, stopping: Stopping) -> int:
+    async def _run(self, part: Part, on_ready: Callable[[], None], stopping: Stopping) -> int:
         running = asyncio.create_task(part.run(stopping.stop), name="part")
         try:
+            if isinstance(part, Readiness):
+                await first_of(part.ready(), _end_of(running), stopping.stop.wait())
+            if not running.done() and not stopping.stop.is_set():
+                on_ready()
             await first_of(_end_of(running), stopping.stop.wait())
             await first_of(_end_of(running), stopping.now.wait(), timeout_s=self.drain_s)
             if not running.done():

@@ -95,7 +95,11 @@ def configure_logs(
             foreign_pre_chain=shared,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                _console(stream) if as_text else structlog.processors.JSONRenderer(sort_keys=False),
+                *(
+                    [_console(stream)]
+                    if as_text
+                    else [first_fields_first, structlog.processors.JSONRenderer()]
+                ),
             ],
         )
     )
@@ -130,6 +134,14 @@ def keep_text_at_debug(
     if event.get("level") != "debug":
         event.pop("text", None)
     return event
+
+
+def first_fields_first(
+    _logger: object, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Begin every line with the same fields, for people who read JSON."""
+    first = ("timestamp", "level", "event", "logger", "process")
+    return {name: event[name] for name in first if name in event} | dict(event)
 
 
 class Redactor:

@@ -12,6 +12,7 @@ import structlog
 from clawbot.clock import SystemClock
 from clawbot.hosting import HostedPart, OpenPart
 from clawbot.lifeline import PROCESS_ID_VARIABLE, take_lifeline
+from clawbot.logs import name_process
 from clawbot.notify import Notifier
 from clawbot.stopping import Stopping, on_signals
 
@@ -35,6 +36,7 @@ async def run_part(
     stopping, notifier, clock = Stopping(), Notifier(environ), SystemClock()
     lifeline = take_lifeline(environ)
     process_id = environ.pop(PROCESS_ID_VARIABLE, f"{name}-{uuid.uuid4().hex[:8]}")
+    name_process(process_id)
     if lifeline is not None:
         lifeline.watch(stopping.request, linger_s=linger_s)
 

@@ -257,3 +257,12 @@ class Part(Protocol):
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then finish or release what is open and return."""
         ...
+
+
+@runtime_checkable
+class Readiness(Protocol):
+    """A part that takes a moment until it works."""
+
+    async def ready(self) -> None:
+        """Wait, while `run` runs, until the part does what it is for (it listens, it receives)."""
+        ...

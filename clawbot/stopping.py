@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+ECHO_S = 0.2
+
 
 class Stopping:
     """Two requests: `stop` = finish or release what is open and return; `now` = drop everything."""
@@ -25,11 +27,23 @@ class Stopping:
 
 @contextmanager
 def on_signals(request: Callable[[int], None]) -> Iterator[None]:
-    """Call `request` with the number of each SIGTERM or SIGINT that arrives."""
+    """Call `request` with the number of each SIGTERM or SIGINT that arrives.
+
+    Some senders, timeout(1) for one, signal the process and then its group: what arrives within
+    `ECHO_S` is the same wish.
+    """
     loop = asyncio.get_running_loop()
     signals = (signal.SIGTERM, signal.SIGINT)
+    last = float("-inf")
+
+    def arrived(number: int) -> None:
+        nonlocal last
+        if loop.time() - last >= ECHO_S:
+            last = loop.time()
+            request(number)
+
     for number in signals:
-        loop.add_signal_handler(number, request, int(number))
+        loop.add_signal_handler(number, arrived, int(number))
     try:
         yield
     finally:

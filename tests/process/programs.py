@@ -47,6 +47,10 @@ class BehavedPart:
         self.file = file
         self.behaviour, _, self.number = behaviour.partition(":")
         self.process_id = process_id
+        self.works = asyncio.Event()
+
+    async def ready(self) -> None:
+        await self.works.wait()
 
     async def run(self, stop: asyncio.Event) -> None:
         await asyncio.to_thread(note, self.file, "began", self.process_id, os.getpid())
@@ -57,7 +61,10 @@ class BehavedPart:
             begun = notes.count(f"began {self.process_id.rpartition('-')[0]}-")
             if begun <= int(self.number):
                 raise RuntimeError("flaky")
+        self.works.set()
         if self.behaviour == "stuck":
+            for _ in range(50):  # Turns of the loop, for word of it to get out.
+                await asyncio.sleep(0)
             block()
         await (asyncio.Event() if self.behaviour == "stubborn" else stop).wait()
         await asyncio.to_thread(note, self.file, "drained", self.process_id)

@@ -26,23 +26,9 @@ from clawbot.supervisor import (
     Supervisor,
 )
 from tests.process.programs import BehavedPart, child
+from tests.process.waiting import eventually, is_alive
 
 QUICK = RestartPolicy(first_delay_s=0.01, budget=2, degraded_delay_s=600)
-
-
-async def eventually(happened: Callable[[], bool]) -> None:
-    """Wait for a state, looked at often; the test's own time-out is the bound."""
-    async with asyncio.timeout(60):
-        while not happened():  # noqa: ASYNC110 other processes set no event here
-            await asyncio.sleep(0.01)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 def text_of(file: Path) -> str:
@@ -244,8 +230,10 @@ async def test_the_second_signal_ends_a_process_of_one_part_at_once(file: Path) 
     process.terminate()
     while b"stop_requested" not in await process.stdout.readline():
         pass
-    process.terminate()
-    await process.communicate()
+    ended = asyncio.create_task(process.communicate())
+    while not ended.done():
+        process.terminate()
+        await asyncio.wait([ended], timeout=0.1)
     assert process.returncode == 128 + signal.SIGTERM
 
 

@@ -1,0 +1,60 @@
+"""clawbot's own commands as real processes, to be killed at the worst moment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+WAIT_S = 30.0
+
+
+class Command:
+    """One running `clawbot …`, its output in a file."""
+
+    def __init__(self, process: asyncio.subprocess.Process, output: Path) -> None:
+        self.process = process
+        self.output = output
+
+    async def kill(self) -> None:
+        """End it at once, as a crash or the kernel would."""
+        self.process.kill()
+        await self.process.wait()
+
+    async def stop(self) -> int:
+        """Ask it to end, and wait until it has drained."""
+        self.process.send_signal(signal.SIGTERM)
+        return await self.ended()
+
+    async def ended(self) -> int:
+        """Wait for its end; return the exit code."""
+        async with asyncio.timeout(WAIT_S):
+            return await self.process.wait()
+
+    def text(self) -> str:
+        """What it printed so far."""
+        return self.output.read_text(encoding="utf-8", errors="replace")
+
+
+@asynccontextmanager
+async def clawbot(config: Path, *arguments: str) -> AsyncIterator[Command]:
+    """Run `clawbot ARGUMENTS --config CONFIG`; at the end it is killed if it still runs."""
+    output = config.parent / f"{'-'.join(arguments)}-{os.urandom(3).hex()}.log"
+    with output.open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "clawbot", *arguments, "--config", str(config)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    command = Command(process, output)
+    try:
+        yield command
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
