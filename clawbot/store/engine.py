@@ -14,6 +14,7 @@ process runs them.
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import random
 import sqlite3
@@ -105,6 +106,8 @@ def open_sqlite_engine(path: Path) -> Engine:
 
     try:
         engine.connect().close()
+        if not os.access(path, os.W_OK):  # SQLite opens it all the same, and fails when it writes
+            raise PermissionError("the file is read-only")  # noqa: TRY301 - told like the others
     except Exception as error:
         raise StartupError(
             f"store {path}: {_plain(error)}; "
