@@ -37,10 +37,6 @@ _TEXTS = {
         "Working for {seconds} s; {count} message(s) wait. Model: {model}.",
         "已运行 {seconds} 秒，{count} 条消息等待中。模型：{model}。",
     ),
-    "chat_idle": (
-        "No conversation is running in this chat. Model: {model}.",
-        "此群聊中没有正在运行的对话。模型：{model}。",
-    ),
     "chat_running": (
         (
             "{count} conversation(s) are running in this chat:\n{sessions}\n"

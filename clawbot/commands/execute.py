@@ -39,8 +39,12 @@ def execute(
     if command.name == "new":
         done = stops.stop(tx, session, now_ms, new_epoch=True)
         return Answered(text=answer("new", like=like), seq=done.seq)
-    if _speaks_for_chat(message):
-        return Answered(text=_chat_status(tx, message, model))
+    if message.chat_type is ChatType.GROUP and message.thread is None:
+        # At the root of a group a command names no thread: unless the root's own session works, it
+        # speaks for the whole chat.
+        keys = stops.open_keys(tx, message.channel, message.chat_id)
+        if keys and str(session) not in keys:
+            return Answered(text=_chat_status(keys, like))
     if command.name == "status":
         return Answered(text=_status(tx, session, like, model, now_ms))
     done = stops.stop(tx, session, now_ms)
@@ -49,12 +53,6 @@ def execute(
     else:
         text = answer("stopped" if done.had_turn else "nothing_to_stop", like=like)
     return Answered(text=text, seq=done.seq)
-
-
-def _speaks_for_chat(message: InboundMessage) -> bool:
-    """At the root of a group whose conversations stand in threads a command names none of them."""
-    is_group = message.chat_type is ChatType.GROUP
-    return is_group and message.thread is None and message.opens_thread is not None
 
 
 def _status(tx: Transaction, session: SessionKey, like: str, model: str, now_ms: int) -> str:
@@ -74,9 +72,6 @@ def _status(tx: Transaction, session: SessionKey, like: str, model: str, now_ms:
     return answer("status_running", like=like, seconds=seconds, count=waiting, model=model)
 
 
-def _chat_status(tx: Transaction, message: InboundMessage, model: str) -> str:
-    keys = stops.open_keys(tx, message.channel, message.chat_id)
-    if not keys:
-        return answer("chat_idle", like=message.text, model=model)
+def _chat_status(keys: list[str], like: str) -> str:
     lines = "\n".join(f"- `{key}`" for key in keys[:20])
-    return answer("chat_running", like=message.text, count=len(keys), sessions=lines)
+    return answer("chat_running", like=like, count=len(keys), sessions=lines)
