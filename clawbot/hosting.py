@@ -45,15 +45,8 @@ class HostedPart:
         try:
             async with self.open_part(process_id) as part:
                 return await self._run(part, on_ready, stopping)
-        except (ConfigError, ChannelBroken) as error:
-            log.error("part_refused", error=error)  # noqa: TRY400 the message says what to do
-            return EXIT_BAD_CONFIG
-        except StartupError as error:
-            log.error("part_not_started", error=error)  # noqa: TRY400 the message says what to do
-            return EXIT_FAILED
-        except Exception:
-            log.exception("part_failed")
-            return EXIT_FAILED
+        except Exception as error:  # noqa: BLE001 logged by _exit_code
+            return _exit_code(error)
 
     async def _run(self, part: Part, on_ready: Callable[[], None], stopping: Stopping) -> int:
         running = asyncio.create_task(part.run(stopping.stop), name="part")
@@ -80,3 +73,18 @@ class HostedPart:
 async def _end_of(running: asyncio.Task[None]) -> None:
     """Wait for a task without owning it: neither its failure nor our end crosses over."""
     await asyncio.wait([running])
+
+
+def _exit_code(error: Exception) -> int:
+    """Log why a part failed; what its own message explains needs no traceback."""
+    cause: BaseException = error
+    while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
+        cause = cause.exceptions[0]
+    if isinstance(cause, ConfigError | ChannelBroken):
+        log.error("part_refused", error=cause)
+        return EXIT_BAD_CONFIG
+    if isinstance(cause, StartupError):
+        log.error("part_not_started", error=cause)
+        return EXIT_FAILED
+    log.error("part_failed", exc_info=error)
+    return EXIT_FAILED

@@ -5,7 +5,7 @@
 
 Behaviours: steady (works until asked to stop), stubborn (never stops), stuck (blocks its event loop
 once it works), exit:N (works, then ends its process with code N), broken (refuses its config),
-flaky:N (ends at its first N starts, then is steady).
+revoked (its account is refused), flaky:N (ends at its first N starts, then is steady).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from clawbot.child_process import ChildProcess
 from clawbot.clock import SystemClock
-from clawbot.errors import ConfigError
+from clawbot.errors import ChannelBroken, ConfigError
 from clawbot.part_process import run_part
 from clawbot.stopping import Stopping, on_signals
 from clawbot.supervisor import Child, Hooks, RestartPolicy, Supervisor
@@ -38,6 +38,11 @@ def note(file: Path, *words: object) -> None:
 def block() -> None:
     """Hold the whole event loop, as no part may."""
     time.sleep(600)
+
+
+async def refuse() -> None:
+    """What an adapter does whose token was revoked."""
+    raise ChannelBroken("the token was revoked; set a new one")
 
 
 class BehavedPart:
@@ -61,6 +66,9 @@ class BehavedPart:
             begun = notes.count(f"began {self.process_id.rpartition('-')[0]}-")
             if begun <= int(self.number):
                 raise RuntimeError("flaky")
+        if self.behaviour == "revoked":
+            async with asyncio.TaskGroup() as group:
+                group.create_task(refuse())
         self.works.set()
         if self.behaviour == "stuck":
             for _ in range(50):  # Turns of the loop, for word of it to get out.

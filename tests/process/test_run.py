@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -114,6 +115,24 @@ async def test_systemd_hears_ready_status_and_stopping(
     await manager.hears("STOPPING=1")
     code, _, _ = await ended(process)
     assert code == 0
+
+
+@pytest.mark.parametrize("mode", ["processes", "single"])
+async def test_the_page_s_address_is_printed_once_it_can_be_opened(
+    clawbot: Started, config: Path, mode: str
+) -> None:
+    rewrite(config, CONFIG.replace("{enabled: false}", "{port: 0}"))
+    more = ["--single"] if mode == "single" else []
+    process = await clawbot("run", "--config", config, *more)
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        line = (await process.stdout.readline()).decode()
+    found = re.fullmatch(r"clawbot is ready: http://127\.0\.0\.1:(\d+)/\?token=\S+\n", line)
+    assert found, line
+    _, writer = await asyncio.open_connection("127.0.0.1", int(found[1]))
+    writer.close()
+    process.terminate()
+    assert (await ended(process))[0] == 0
 
 
 async def test_a_killed_worker_is_replaced_and_status_shows_it(

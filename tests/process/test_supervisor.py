@@ -157,8 +157,11 @@ async def test_a_child_that_keeps_falling_is_degraded_and_the_others_go_on(
     assert await run.stop() == 0
 
 
-async def test_a_child_with_a_bad_config_is_left_alone(start: Start, file: Path) -> None:
-    run = start(child(file, "one", "broken"), child(file, "two", "steady"))
+@pytest.mark.parametrize("refusal", ["broken", "revoked"])
+async def test_a_child_that_an_admin_must_mend_is_left_alone(
+    start: Start, file: Path, refusal: str
+) -> None:
+    run = start(child(file, "one", refusal), child(file, "two", "steady"))
     await run.until("one", ChildState.BROKEN)
     await eventually(lambda: run.is_ready)
     assert run.state("one").exit_code == EXIT_BAD_CONFIG
