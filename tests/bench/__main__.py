@@ -1,0 +1,91 @@
+"""`python -m tests.bench [--people 1 8 32] [--json FILE] [--profile]`; see the package."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import uvloop
+
+from tests.bench import report, subjects
+from tests.bench.load import Load, Platform, open_platform
+from tests.bench.report import Comparison, Figures
+from tests.bench.subjects import Subject
+
+WARM_UP_ROUNDS = 3
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench")
+    parser.add_argument(
+        "--people", type=int, nargs="+", default=[1, 8, 32], help="how many write at once"
+    )
+    parser.add_argument(
+        "--messages", type=int, default=320, help="about how many are sent at each level"
+    )
+    parser.add_argument("--json", type=Path, help="write the figures here too")
+    parser.add_argument(
+        "--profile", action="store_true", help="also show where the daemon's time goes (slower)"
+    )
+    return parser.parse_args()
+
+
+async def compare(chosen: argparse.Namespace, folder: Path) -> int:
+    """Measure, print, and check that nothing was lost; the exit code."""
+    loads = [
+        Load(people=people, messages=people * max(4, chosen.messages // max(people, 4)))
+        for people in chosen.people
+    ]
+    facts = report.environment(folder)
+    async with AsyncExitStack() as stack:
+        platform = await stack.enter_async_context(open_platform())
+        model_url = await stack.enter_async_context(subjects.model(folder))
+        bare = await stack.enter_async_context(subjects.bare(folder, model_url, platform.url))
+        clawbot = await stack.enter_async_context(
+            subjects.daemon(folder, model_url, platform.url, profiled=chosen.profile)
+        )
+        warm_up = Load(people=max(chosen.people), messages=max(chosen.people) * WARM_UP_ROUNDS)
+        for subject in (bare, clawbot):
+            await platform.measure(subject.target, warm_up)
+        comparisons = [
+            Comparison(
+                bare=await measured(platform, bare, load),
+                clawbot=await measured(platform, clawbot, load),
+            )
+            for load in loads
+        ]
+        sent = warm_up.messages + sum(load.messages for load in loads)
+    stored = int(subjects.query(folder, "SELECT count(*) FROM inbox WHERE state = 'done'")[0][0])
+    report.show(comparisons, facts)
+    sys.stdout.write(f"{stored} of {sent} messages stand in the store as answered\n")
+    if chosen.profile:
+        for name in ("adapter", "worker"):
+            text = await asyncio.to_thread((folder / f"{name}.profile").read_text)
+            sys.stdout.write(f"\n#### {name}\n{text}")
+    if chosen.json is not None:
+        text = report.as_json(comparisons, facts, stored)
+        await asyncio.to_thread(chosen.json.write_text, text + "\n")
+    return 0 if stored == sent else 1
+
+
+async def measured(platform: Platform, subject: Subject, load: Load) -> Figures:
+    """One subject under one load."""
+    before = subject.cpu_s()
+    times = await platform.measure(subject.target, load)
+    return report.figures(subject.name, load, times, subject.cpu_s() - before)
+
+
+def main() -> int:
+    """Run in a folder of its own."""
+    chosen = arguments()
+    with tempfile.TemporaryDirectory(prefix="clawbot-bench-") as folder:
+        return uvloop.run(compare(chosen, Path(folder)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
