@@ -148,7 +148,10 @@ sessions = Table(
     # When a turn was first wanted; a hint for claims, whose truth is the inbox and the turns.
     Column("due_ms", BigInteger),
     Column("settings", JSON(none_as_null=True)),
+    Column("work_dirs", JSON(none_as_null=True)),  # none: the usual one
     Column("archived", Boolean, nullable=False, server_default=false()),
+    # A deleted session keeps its counters: numbers and fences never come again under a key.
+    Column("deleted_ms", BigInteger),
     Column("created_ms", BigInteger, nullable=False),
     Column("active_ms", BigInteger, nullable=False),
 )
@@ -185,6 +188,19 @@ messages = Table(
     Column("usage", JSON(none_as_null=True)),
     Column("created_ms", BigInteger, nullable=False),
     PrimaryKeyConstraint("session_key", "epoch", "seq"),
+)
+
+# In a table of its own: each commit of a turn rewrites its session's row, and a seed may be long.
+seeds = Table(
+    "seeds",
+    metadata,
+    Column("session_key", Text, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("source", Text, nullable=False),  # given, configured
+    Column("hash", Text, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    PrimaryKeyConstraint("session_key", "epoch"),
 )
 
 turns = Table(
