@@ -89,6 +89,10 @@ class InboundMessage:
     is_incomplete: whether the text still lacks what only the platform's API can tell; the adapter's
         `enrich` completes it from `raw`.
     sent_at_ms: the platform's time of the message, None when unknown.
+    inline_until_ms: until when the request that brought it is held open, so that an answer can
+        travel in its response; None when it cannot.
+    asks_for_more: whether it only asks for an answer, or the rest of one, that waits in this chat;
+        it is an ordinary message when nothing waits.
     raw: the payload as received, for enrichment, replays and `explain`.
     """
 
@@ -111,6 +115,8 @@ class InboundMessage:
     is_incomplete: bool = False
     sent_at_ms: int | None = None
     attachments: tuple[Attachment, ...] = ()
+    inline_until_ms: int | None = None
+    asks_for_more: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +131,8 @@ class Accepted:
     """What became of an inbound message; the adapter may acknowledge it now.
 
     `inbox_id` is None when no row was kept (the mention rule without context). `decision` is one of
-    queued, received, context, command, refused, ignored; `reason` says why for the last two.
+    queued, received, context, command, more, refused, ignored; `reason` says why for the last two.
+    `may_be_answered` tells a held request whether waiting for an answer makes sense.
     """
 
     inbox_id: int | None
@@ -133,6 +140,7 @@ class Accepted:
     reason: str = ""
     is_duplicate: bool = False
     session_key: str | None = None
+    may_be_answered: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +160,8 @@ class OutboundPart:
 
     key: idempotency key, stable over every attempt at this part. text: Markdown. progress: one
     line about running tools that may be shown after the text and is never part of it. is_final:
-    whether the text can still grow.
+    whether the text can still grow. is_inline: send it in the response of a request that is held
+    open, and in no other way. part_count: how many parts the reply has now.
     """
 
     channel: str
@@ -162,6 +171,8 @@ class OutboundPart:
     text: str
     progress: str = ""
     is_final: bool = True
+    is_inline: bool = False
+    part_count: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +182,7 @@ class Limits:
     max_size: of one part, in the unit of `measure`. edit_interval_s: least time between two edits
     of one message; 0 without edits. send_timeout_s: after it an outcome counts as unknown.
     parts_per_inbound: how many messages one inbound message may be answered with, None = any.
+    typing_lasts_s: how long a typing sign stays by itself.
     """
 
     max_size: int
@@ -178,6 +190,7 @@ class Limits:
     send_timeout_s: float = 20.0
     parts_per_inbound: int | None = None
     has_idempotency_keys: bool = False
+    typing_lasts_s: float = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
