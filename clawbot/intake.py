@@ -8,9 +8,10 @@ message that was not stored.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
-from sqlalchemy import RowMapping, select
+from sqlalchemy import RowMapping, bindparam, select
 
 from clawbot.access import GateFacts, Verdict, judge
 from clawbot.commands.answers import answer
@@ -21,13 +22,24 @@ from clawbot.messages import Accepted, ChatType, InboundMessage, Place
 from clawbot.ports import Clock, Store, Transaction
 from clawbot.router import Route, route
 from clawbot.session_key import SessionKey
-from clawbot.store import events, inbox, outbox, sessions
+from clawbot.store import events, inbox, inline, outbox, sessions
 from clawbot.store.schema import aliases, places
 from clawbot.store.schema import sessions as session_rows
 
 log = structlog.get_logger(__name__)
 
 DAY_MS = 86_400_000
+
+_ALIAS = select(aliases.c.session_key).where(
+    aliases.c.channel == bindparam("of_channel"),
+    aliases.c.chat_id == bindparam("of_chat"),
+    aliases.c.thread == bindparam("of_thread"),
+)
+_ACTIVE = select(places.c.active_session).where(
+    places.c.channel == bindparam("of_channel"),
+    places.c.chat_id == bindparam("of_chat"),
+    places.c.thread == bindparam("of_thread"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +70,8 @@ class StoredDirectory:
 
     def alias_of(self, channel: str, chat_id: str, thread: str) -> str | None:
         """See `router.Directory`. A thread whose root began a session here is joined to it now."""
-        found: str | None = self._tx.conn.execute(
-            select(aliases.c.session_key).where(
-                aliases.c.channel == channel,
-                aliases.c.chat_id == chat_id,
-                aliases.c.thread == thread,
-            )
-        ).scalar_one_or_none()
+        params = {"of_channel": channel, "of_chat": chat_id, "of_thread": thread}
+        found: str | None = self._tx.conn.execute(_ALIAS, params).scalar_one_or_none()
         root = self._message.thread_root
         if found is not None or root is None or root == thread:
             return found
@@ -76,13 +83,12 @@ class StoredDirectory:
 
     def active_session(self, place: Place) -> str | None:
         """See `router.Directory`."""
-        chosen: str | None = self._tx.conn.execute(
-            select(places.c.active_session).where(
-                places.c.channel == place.channel,
-                places.c.chat_id == place.chat_id,
-                places.c.thread == (place.thread or ""),
-            )
-        ).scalar_one_or_none()
+        params = {
+            "of_channel": place.channel,
+            "of_chat": place.chat_id,
+            "of_thread": place.thread or "",
+        }
+        chosen: str | None = self._tx.conn.execute(_ACTIVE, params).scalar_one_or_none()
         return chosen
 
     def has_session(self, key: str) -> bool:
@@ -98,18 +104,21 @@ class StoredDirectory:
 class Intake:
     """Takes in the messages of one channel. It keeps nothing between two messages."""
 
-    def __init__(self, store: Store, clock: Clock, rules: ChannelRules) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, rules: ChannelRules, process_id: str = ""
+    ) -> None:
         self._store = store
         self._clock = clock
         self._rules = rules
+        self._process_id = process_id
 
     async def accept(self, message: InboundMessage) -> Accepted:
         """Gate, route and commit; see `ports.Accept`. Raise StoreUnavailable."""
-        now_ms = self._clock.now_ms()
+        unit = partial(self._take, message=message, now_ms=self._clock.now_ms())
         try:
-            accepted = await self._store.write(lambda tx: admit(tx, message, self._rules, now_ms))
+            accepted = await self._store.write(unit)
         except inbox.StoredMeanwhile:
-            accepted = await self._store.write(lambda tx: admit(tx, message, self._rules, now_ms))
+            accepted = await self._store.write(unit)
         log.info(
             "message_accepted",
             channel=message.channel,
@@ -121,6 +130,16 @@ class Intake:
             inbox_id=accepted.inbox_id,
         )
         return accepted
+
+    def _take(self, tx: Transaction, message: InboundMessage, now_ms: int) -> Accepted:
+        accepted = admit(tx, message, self._rules, now_ms)
+        until_ms, row_id = message.inline_until_ms, accepted.inbox_id
+        if until_ms is None:
+            return accepted
+        held = row_id is not None and inline.hold(
+            tx, row_id, self._process_id, until_ms, now_ms, is_again=accepted.is_duplicate
+        )
+        return replace(accepted, may_be_answered=held)
 
 
 def admit(tx: Transaction, message: InboundMessage, rules: ChannelRules, now_ms: int) -> Accepted:
@@ -319,6 +338,8 @@ def _answer_command(
 def _queue(
     tx: Transaction, message: InboundMessage, way: Route, rules: ChannelRules, now_ms: int
 ) -> Accepted:
+    if (row_id := inline.take_more(tx, message, way.session, now_ms)) is not None:
+        return _accepted("more", row_id, way.session)
     waits = message.is_incomplete and rules.can_enrich
     age_ms = 0 if message.sent_at_ms is None else now_ms - message.sent_at_ms
     accepted = _enqueue(
@@ -349,7 +370,12 @@ def _enqueue(
 ) -> Accepted:
     is_direct = message.chat_type is ChatType.DM
     numbers = sessions.take_numbers(
-        tx, session, 1, now_ms, chat_type="dm" if is_direct else "group"
+        tx,
+        session,
+        1,
+        now_ms,
+        chat_type="dm" if is_direct else "group",
+        wants_turn=state == "queued",
     )
     row_id = inbox.put(
         tx,
@@ -365,6 +391,4 @@ def _enqueue(
     )
     data = {"inbox": row_id, "text": message.text, "sender": message.sender.name}
     events.append(tx, session, numbers.last_seq, numbers.epoch, "accepted", data, now_ms)
-    if state == "queued":
-        inbox.mark_due(tx, str(session), now_ms)
     return _accepted(state, row_id, session)

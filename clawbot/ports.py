@@ -53,6 +53,10 @@ class Clock(Protocol):
 # -- the store -------------------------------------------------------------------------------------
 
 
+InsertOf = Callable[[Table], Any]
+"""Makes an INSERT of a database's dialect (`SqliteInsert`, `PostgresInsert`)."""
+
+
 class Transaction(Protocol):
     """What a unit of work is given. It is valid only while the unit runs."""
 
@@ -64,6 +68,14 @@ class Transaction(Protocol):
 
     def insert(self, table: Table) -> SqliteInsert | PostgresInsert:
         """An INSERT of this database's dialect, with `on_conflict_do_update` and `_nothing`."""
+        ...
+
+    def prepared(self, build: Callable[[InsertOf], T]) -> T:
+        """The statement that `build` makes, made once: building one costs more than running it.
+
+        `build` is a plain function of this database's `insert`, and is what the statement is kept
+        under.
+        """
         ...
 
     def lease_ms(self) -> int:

@@ -22,6 +22,7 @@ from clawbot.errors import LeaseLost, ModelError, StoreUnavailable, TurnStopped,
 from clawbot.failures import failure_text, notice_of
 from clawbot.history import Entry, EntryKind
 from clawbot.lease import Heartbeat
+from clawbot.logs import TurnSummary, log_turn
 from clawbot.ports import Clock, Reporter, Store
 from clawbot.store import claims, history, sessions, turns
 from clawbot.store.claims import Claim
@@ -257,12 +258,17 @@ class Worker:
                 return "given_back"
             if why == "lease":
                 raise LeaseLost
-            return await self._finish(claim, await self._stopped(journal, drafts.newest), drafts)
-        try:
-            outcome = work.result()
-        except TurnStopped:
             outcome = await self._stopped(journal, drafts.newest)
-        return await self._finish(claim, outcome, drafts)
+        else:
+            try:
+                outcome = work.result()
+            except TurnStopped:
+                outcome = await self._stopped(journal, drafts.newest)
+        timing.error_id = outcome.error_id
+        finishing = self._clock.monotonic()
+        state = await self._finish(claim, outcome, drafts)
+        timing.finish_ms = round((self._clock.monotonic() - finishing) * 1000)
+        return state
 
     def _journal(self, claim: Claim) -> StoreJournal:
         return StoreJournal(self._store, self._clock, claim, self._limits.history_rows)
@@ -335,19 +341,28 @@ class Worker:
                 return outcome.state
 
     def _log_turn(self, claim: Claim, outcome: str, timing: Timing, started: float) -> None:
-        """The one line of a turn: what it came to and where its time went."""
-        log.info(
-            "turn",
-            outcome=outcome,
-            messages=len(claim.rows),
-            resumed=claim.is_resumed,
-            queued_ms=claim.started_ms - claim.rows[0].accepted_ms,
-            model_ms=timing.model_ms,
-            tools_ms=timing.tools_ms,
-            first_text_ms=timing.first_text_ms,
-            total_ms=round((self._clock.monotonic() - started) * 1000),
-            steps=timing.steps,
-            input_tokens=timing.usage.input_tokens,
-            output_tokens=timing.usage.output_tokens,
-            cached_tokens=timing.usage.cached_tokens,
+        stages = {
+            "wait": claim.started_ms - claim.rows[0].accepted_ms,
+            "model": timing.model_ms,
+            "tools": timing.tools_ms,
+            "finish": timing.finish_ms,
+            "total": round((self._clock.monotonic() - started) * 1000),
+        }
+        if timing.first_text_ms is not None:
+            stages["first_token"] = timing.first_text_ms
+        log_turn(
+            log,
+            TurnSummary(
+                turn=claim.turn_id,
+                session=str(claim.session),
+                outcome=outcome,
+                model=timing.model,
+                messages=len(claim.rows),
+                steps=timing.steps,
+                attempt=claim.attempt + 1,
+                input_tokens=timing.usage.input_tokens,
+                output_tokens=timing.usage.output_tokens,
+                error_id=timing.error_id,
+                stages_ms=stages,
+            ),
         )

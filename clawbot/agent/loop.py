@@ -62,11 +62,14 @@ class LoopLimits:
 
 @dataclass(slots=True, kw_only=True)
 class Timing:
-    """Where the time of a turn went, for its log line. Milliseconds."""
+    """Where the time of a turn went and what it cost, for its log line. Milliseconds."""
 
     model_ms: int = 0
     tools_ms: int = 0
     first_text_ms: int | None = None
+    finish_ms: int = 0
+    model: str = ""
+    error_id: str | None = None
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
 
@@ -97,7 +100,7 @@ class Agent:
         timing: Timing,
     ) -> Answer:
         """Run a turn from where its journal stands. Raise ModelError, LeaseLost or TurnStopped."""
-        turn_id = journal.turn_id
+        turn_id, timing.model = journal.turn_id, model.name
         history = await journal.load()
         history += await _close_calls(journal, history)
         mine = [entry for entry in history if entry.turn_id == turn_id]

@@ -58,12 +58,14 @@ def execute(
 def _status(tx: Transaction, session: SessionKey, like: str, model: str, now_ms: int) -> str:
     started = tx.conn.execute(
         select(turns.c.started_ms).where(
-            turns.c.session_key == str(session), turns.c.state.in_(("running", "parked"))
+            turns.c.session_key == str(session), turns.c.ended_ms.is_(None)
         )
     ).scalar_one_or_none()
     waiting = tx.conn.execute(
         select(func.count()).where(
-            inbox.c.session_key == str(session), inbox.c.state.in_(("received", "queued"))
+            inbox.c.session_key == str(session),
+            inbox.c.settled_ms.is_(None),
+            inbox.c.state.in_(("received", "queued")),
         )
     ).scalar_one()
     if started is None and not waiting:

@@ -9,7 +9,7 @@ from clawbot.clock import SystemClock
 from clawbot.config import Config
 from clawbot.parts.heartbeat import heartbeat_of
 from clawbot.ports import Part, Store
-from clawbot.web.server import WebPart
+from clawbot.web.part import WebPart
 
 
 @asynccontextmanager
@@ -17,4 +17,6 @@ async def open_web(config: Config, store: Store, process_id: str) -> AsyncIterat
     """The web page."""
     clock = SystemClock()
     heartbeat = heartbeat_of(config, store, clock, process_id, "web")
-    yield WebPart(config=config, store=store, clock=clock, heartbeat=heartbeat)
+    part = WebPart(config=config, store=store, clock=clock, heartbeat=heartbeat)
+    await part.open()  # a port that is taken shows before the part counts as ready
+    yield part

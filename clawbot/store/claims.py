@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import RowMapping, insert, select, update
+from sqlalchemy import RowMapping, bindparam, insert, select, update
 
 from clawbot.history import Entry
 from clawbot.messages import ReplyRoute
@@ -26,6 +26,23 @@ Compose = Callable[[Sequence[InboxRow], Sequence[InboxRow]], list[Entry]]
 """Makes the history entries of a new turn from its messages and the context before them."""
 
 ROWS_PER_TURN = 50
+
+_DUE = (
+    select(session_rows)
+    .where(session_rows.c.owner.is_(None), session_rows.c.due_ms.is_not(None))
+    .order_by(session_rows.c.due_ms)
+    .limit(bindparam("most"))
+    .with_for_update(skip_locked=True)
+)
+_OPEN_TURN = select(turns).where(
+    turns.c.session_key == bindparam("of_key"), turns.c.ended_ms.is_(None)
+)
+_INSERT_TURN = insert(turns)
+_CLAIM_ROWS = (
+    update(inbox)
+    .where(inbox.c.id.in_(bindparam("ids", expanding=True)))
+    .values(state="claimed", turn_id=bindparam("of_turn"))
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +84,7 @@ def claim(
     compose: Compose,
 ) -> list[Claim]:
     """Take the next turns of up to `limit` sessions, those that wait longest first."""
-    rows = tx.conn.execute(
-        select(session_rows)
-        .where(session_rows.c.owner.is_(None), session_rows.c.due_ms.is_not(None))
-        .order_by(session_rows.c.due_ms)
-        .limit(limit)
-        .with_for_update(skip_locked=True)
-    ).mappings()
+    rows = tx.conn.execute(_DUE, {"most": limit}).mappings()
     claims = []
     for session in rows.all():
         taken = _claim_session(tx, session, worker, now_ms, context_rows, compose)
@@ -100,15 +111,7 @@ def _claim_session(
     context_rows: int,
     compose: Compose,
 ) -> Claim | None:
-    turn = (
-        tx.conn.execute(
-            select(turns).where(
-                turns.c.session_key == session["key"], turns.c.state.in_(("running", "parked"))
-            )
-        )
-        .mappings()
-        .one_or_none()
-    )
+    turn = tx.conn.execute(_OPEN_TURN, {"of_key": session["key"]}).mappings().one_or_none()
     if turn is not None:
         return _resume(tx, session, turn, worker) if turn["state"] == "running" else None
     rows = _next_rows(open_rows(tx, session["key"], limit=ROWS_PER_TURN))
@@ -181,38 +184,31 @@ def _begin(
     entries = compose(rows, overheard)
     fence = session["fence"] + 1
     given = max([session["context_id_given"], *(row.id for row in overheard)])
-    numbers = sessions.lock(
+    numbers = sessions.own(
         tx,
         key,
         session["fence"],
+        worker,
         count=len(entries) + 1,
-        values={
-            "owner": worker,
-            "fence": fence,
-            "due_ms": None,
-            "context_id_given": given,
-            "active_ms": now_ms,
-        },
+        context_id_given=given,
+        now_ms=now_ms,
     )
     turn_id = uuid.uuid4().hex
     tx.conn.execute(
-        insert(turns).values(
-            id=turn_id,
-            session_key=session["key"],
-            epoch=numbers.epoch,
-            state="running",
-            worker=worker,
-            fence=fence,
-            first_seq=first.seq,
-            last_seq=rows[-1].seq,
-            started_ms=now_ms,
-        )
+        _INSERT_TURN,
+        {
+            "id": turn_id,
+            "session_key": session["key"],
+            "epoch": numbers.epoch,
+            "state": "running",
+            "worker": worker,
+            "fence": fence,
+            "first_seq": first.seq,
+            "last_seq": rows[-1].seq,
+            "started_ms": now_ms,
+        },
     )
-    tx.conn.execute(
-        update(inbox)
-        .where(inbox.c.id.in_([row.id for row in rows]))
-        .values(state="claimed", turn_id=turn_id)
-    )
+    tx.conn.execute(_CLAIM_ROWS, {"ids": [row.id for row in rows], "of_turn": turn_id})
     number = numbers.last_seq - len(entries)
     events.append(tx, key, number, numbers.epoch, "turn_started", {"turn": turn_id}, now_ms)
     stamped = [replace(entry, turn_id=turn_id) for entry in entries]
@@ -233,6 +229,5 @@ def _begin(
 
 def give_back(tx: Transaction, turn: Claim, now_ms: int) -> None:
     """Let another worker go on with a turn, cleanly (a drain); it counts as no attempt."""
-    values = {"owner": None, "due_ms": now_ms, "fence": session_rows.c.fence + 1}
-    sessions.lock(tx, turn.session, turn.fence, values=values)
+    sessions.give_back(tx, turn.session, turn.fence, now_ms)
     tx.ring(TURNS)

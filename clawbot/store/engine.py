@@ -33,7 +33,7 @@ from sqlalchemy.dialects.sqlite import Insert
 from sqlalchemy.pool import NullPool
 
 from clawbot.errors import StartupError, StoreUnavailable
-from clawbot.ports import Store, Transaction, Unit, Wakeup
+from clawbot.ports import InsertOf, Store, Transaction, Unit, Wakeup
 from clawbot.store.checkpoints import Checkpoints
 from clawbot.store.doorbell import Doorbell
 
@@ -51,10 +51,11 @@ log = structlog.get_logger(__name__)
 class SqliteTransaction:
     """One transaction on the embedded store; see `ports.Transaction`."""
 
-    __slots__ = ("conn", "rings")
+    __slots__ = ("_statements", "conn", "rings")
 
-    def __init__(self, conn: Connection) -> None:
+    def __init__(self, conn: Connection, statements: dict[Callable[..., Any], Any]) -> None:
         self.conn = conn
+        self._statements = statements
         self.rings: set[str] = set()
 
     def ring(self, topic: str) -> None:
@@ -64,6 +65,14 @@ class SqliteTransaction:
     def insert(self, table: Table) -> Insert:
         """An INSERT with `on_conflict_…`."""
         return sqlite.insert(table)
+
+    def prepared(self, build: Callable[[InsertOf], T]) -> T:
+        """A statement that is made once for the store."""
+        statement = self._statements.get(build)
+        if statement is None:
+            statement = self._statements[build] = build(sqlite.insert)
+        made: T = statement
+        return made
 
     def lease_ms(self) -> int:
         """The host's clock: all processes of this store are on one host."""
@@ -162,6 +171,7 @@ class SqliteStore:
         self._engine = engine
         self._doorbell = doorbell
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._statements: dict[Callable[..., Any], Any] = {}
         self._waiting = 0
         self._closed = False
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
@@ -223,7 +233,7 @@ class SqliteStore:
             self._opened.append(conn)
         conn.exec_driver_sql("BEGIN")
         try:
-            return unit(SqliteTransaction(conn))
+            return unit(SqliteTransaction(conn, self._statements))
         finally:
             conn.exec_driver_sql("ROLLBACK")
 
@@ -298,7 +308,7 @@ class SqliteStore:
         rings: set[str] = set()
         while_busy(lambda: conn.exec_driver_sql("BEGIN IMMEDIATE"))
         for job in batch:
-            transaction = SqliteTransaction(conn)
+            transaction = SqliteTransaction(conn, self._statements)
             job.error = job.result = None
             conn.exec_driver_sql("SAVEPOINT unit")
             try:

@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import insert, select
 
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
 from clawbot.store.schema import events, sessions
 from clawbot.store.topics import EVENTS
+
+_INSERT = insert(events)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,20 +59,21 @@ def append(
     now_ms: int,
 ) -> None:
     """Write an event under a number that this transaction has taken from the session."""
-    tx.conn.execute(
-        insert(events).values(
-            session_key=str(key), seq=seq, epoch=epoch, kind=kind, data=data, at_ms=now_ms
-        )
-    )
-    tx.conn.execute(update(sessions).where(sessions.c.key == str(key)).values(event_seq=seq))
+    row = {
+        "session_key": str(key),
+        "seq": seq,
+        "epoch": epoch,
+        "kind": kind,
+        "data": data,
+        "at_ms": now_ms,
+    }
+    tx.conn.execute(_INSERT, row)
     tx.ring(EVENTS)
 
 
 def heads(tx: Transaction) -> dict[str, int]:
-    """The cursor that stands behind all events there are now."""
-    rows = tx.conn.execute(
-        select(sessions.c.key, sessions.c.event_seq).where(sessions.c.event_seq > 0)
-    )
+    """The cursor that stands behind all events there are now: each session's newest number."""
+    rows = tx.conn.execute(select(sessions.c.key, sessions.c.last_seq))
     return {row[0]: row[1] for row in rows}
 
 

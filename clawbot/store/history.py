@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from sqlalchemy import insert, select
+from sqlalchemy import bindparam, insert, select
 
 from clawbot.history import Entry, EntryKind, Usage
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
 from clawbot.store.schema import messages
+
+_INSERT = insert(messages)
+_NEWEST = (
+    select(messages)
+    .where(
+        messages.c.session_key == bindparam("of_session"),
+        messages.c.epoch == bindparam("of_epoch"),
+    )
+    .order_by(messages.c.seq.desc())
+    .limit(bindparam("most"))
+)
 
 
 def append(
@@ -32,18 +43,14 @@ def append(
             row = asdict(entry) | {"session_key": str(key), "epoch": epoch}
             row["kind"] = entry.kind.value
             rows.append(row)
-        tx.conn.execute(insert(messages), rows)
+        tx.conn.execute(_INSERT, rows)
     return stored
 
 
 def load(tx: Transaction, key: SessionKey, epoch: int, *, newest: int) -> list[Entry]:
     """The newest entries of an epoch, oldest first; the cost does not depend on those before."""
-    rows = tx.conn.execute(
-        select(messages)
-        .where(messages.c.session_key == str(key), messages.c.epoch == epoch)
-        .order_by(messages.c.seq.desc())
-        .limit(newest)
-    ).mappings()
+    params = {"of_session": str(key), "of_epoch": epoch, "most": newest}
+    rows = tx.conn.execute(_NEWEST, params).mappings()
     entries = [
         Entry(
             kind=EntryKind(row["kind"]),

@@ -13,15 +13,27 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import RowMapping, case, delete, func, select, update
+from sqlalchemy import (
+    Insert,
+    RowMapping,
+    bindparam,
+    case,
+    delete,
+    func,
+    literal_column,
+    select,
+    update,
+)
+from sqlalchemy.sql.dml import ReturningInsert
 
 from clawbot.messages import Attachment, InboundMessage, ReplyRoute, Sender
-from clawbot.ports import Transaction
+from clawbot.ports import InsertOf, Transaction
 from clawbot.session_key import SessionKey
 from clawbot.store.schema import inbox, seen, sessions
 from clawbot.store.topics import TURNS, enrich_topic
 
-OPEN = ("received", "queued", "claimed")
+IS_CONTEXT = inbox.c.state == literal_column("'context'")
+ALL = 2**31
 
 
 class StoredMeanwhile(Exception):
@@ -74,31 +86,26 @@ def row_of(row: RowMapping) -> InboxRow:
 
 def known(tx: Transaction, message: InboundMessage) -> RowMapping | None:
     """The row that this message, or an earlier delivery of it, already has."""
-    columns = (inbox.c.id, inbox.c.state, inbox.c.session_key)
-    row = (
-        tx.conn.execute(
-            select(*columns).where(
-                inbox.c.channel == message.channel, inbox.c.identity == message.identity
-            )
-        )
-        .mappings()
-        .one_or_none()
-    )
+    by_identity = {"channel": message.channel, "identity": message.identity}
+    row = tx.conn.execute(_BY_IDENTITY, by_identity).mappings().one_or_none()
     if row is None and message.transport_ids:
-        row = (
-            tx.conn.execute(
-                select(*columns)
-                .join(seen, seen.c.inbox_id == inbox.c.id)
-                .where(
-                    seen.c.channel == message.channel,
-                    seen.c.transport_id.in_(message.transport_ids),
-                )
-                .limit(1)
-            )
-            .mappings()
-            .one_or_none()
-        )
+        by_id = {"channel": message.channel, "ids": list(message.transport_ids)}
+        row = tx.conn.execute(_BY_TRANSPORT_ID, by_id).mappings().one_or_none()
     return row
+
+
+_KNOWN = select(inbox.c.id, inbox.c.state, inbox.c.session_key)
+_BY_IDENTITY = _KNOWN.where(
+    inbox.c.channel == bindparam("channel"), inbox.c.identity == bindparam("identity")
+)
+_BY_TRANSPORT_ID = (
+    _KNOWN.join(seen, seen.c.inbox_id == inbox.c.id)
+    .where(
+        seen.c.channel == bindparam("channel"),
+        seen.c.transport_id.in_(bindparam("ids", expanding=True)),
+    )
+    .limit(1)
+)
 
 
 def put(
@@ -120,63 +127,71 @@ def put(
 
     Raise StoredMeanwhile when another process stored the same message since it was looked for.
     """
-    values: dict[str, Any] = {
-        "state": state,
-        "reason": reason,
-        "text": message.text,
-        "raw": message.raw,
-        "thread": message.thread,
-        "attachments": [asdict(item) for item in message.attachments] or None,
-        "mentioned": message.mentioned,
-        "is_late": is_late,
-        "session_key": None if session is None else str(session),
-        "seq": seq,
-        "route": None if route is None else asdict(route),
-        "place_thread": place_thread,
-        "command": command,
-        "enrich_by_ms": enrich_by_ms,
-        "settled_ms": now_ms if state in {"done", "refused"} else None,
-    }
     row_id: int | None = tx.conn.execute(
-        tx.insert(inbox)
-        .values(
-            channel=message.channel,
-            identity=message.identity,
-            chat_id=message.chat_id,
-            chat_type=message.chat_type.value,
-            sender_id=message.sender.id,
-            sender_name=message.sender.name,
-            sender_is_bot=message.sender.is_bot,
-            sent_ms=message.sent_at_ms,
-            accepted_ms=now_ms,
-            **values,
-        )
-        .on_conflict_do_update(
-            index_elements=["channel", "identity"],
-            set_=values,
-            where=(inbox.c.state == "context") & (state != "context"),
-        )
-        .returning(inbox.c.id)
+        tx.prepared(_putting),
+        {
+            "channel": message.channel,
+            "identity": message.identity,
+            "chat_id": message.chat_id,
+            "chat_type": message.chat_type.value,
+            "sender_id": message.sender.id,
+            "sender_name": message.sender.name,
+            "sender_is_bot": message.sender.is_bot,
+            "sent_ms": message.sent_at_ms,
+            "accepted_ms": now_ms,
+            "state": state,
+            "reason": reason,
+            "text": message.text,
+            "raw": message.raw,
+            "thread": message.thread,
+            "attachments": [asdict(item) for item in message.attachments] or None,
+            "mentioned": message.mentioned,
+            "is_late": is_late,
+            "session_key": None if session is None else str(session),
+            "seq": seq,
+            "route": None if route is None else asdict(route),
+            "place_thread": place_thread,
+            "command": command,
+            "enrich_by_ms": enrich_by_ms,
+            "settled_ms": now_ms if state in {"done", "refused"} else None,
+        },
     ).scalar_one_or_none()
     if row_id is None:
         raise StoredMeanwhile
     if message.transport_ids and state != "context":
-        tx.conn.execute(
-            tx.insert(seen)
-            .values(
-                [
-                    {
-                        "channel": message.channel,
-                        "transport_id": transport_id,
-                        "inbox_id": row_id,
-                        "at_ms": now_ms,
-                    }
-                    for transport_id in message.transport_ids
-                ]
-            )
-            .on_conflict_do_nothing()
-        )
+        rows = [
+            {
+                "channel": message.channel,
+                "transport_id": transport_id,
+                "inbox_id": row_id,
+                "at_ms": now_ms,
+            }
+            for transport_id in message.transport_ids
+        ]
+        tx.conn.execute(tx.prepared(_marking_seen), rows)
     return row_id
+
+
+_PROMOTED = (
+    *("state", "reason", "text", "raw", "thread", "attachments", "mentioned", "is_late"),
+    *("session_key", "seq", "route", "place_thread", "command", "enrich_by_ms", "settled_ms"),
+)
+
+
+def _putting(insert: InsertOf) -> ReturningInsert[Any]:
+    statement = insert(inbox)
+    new = statement.excluded
+    made: ReturningInsert[Any] = statement.on_conflict_do_update(
+        index_elements=["channel", "identity"],
+        set_={name: new[name] for name in _PROMOTED},
+        where=(inbox.c.state == "context") & (new.state != "context"),
+    ).returning(inbox.c.id)
+    return made
+
+
+def _marking_seen(insert: InsertOf) -> Insert:
+    statement: Insert = insert(seen).on_conflict_do_nothing()
+    return statement
 
 
 def mark_due(tx: Transaction, session_key: str, now_ms: int) -> None:
@@ -194,7 +209,7 @@ def mark_due(tx: Transaction, session_key: str, now_ms: int) -> None:
 
 def prune_context(tx: Transaction, channel: str, chat_id: str, *, keep: int, since_ms: int) -> None:
     """Forget a chat's context rows beyond the newest `keep`, and those from before `since_ms`."""
-    mine = (inbox.c.channel == channel, inbox.c.chat_id == chat_id, inbox.c.state == "context")
+    mine = (inbox.c.channel == channel, inbox.c.chat_id == chat_id, IS_CONTEXT)
     oldest_kept = (
         select(inbox.c.id).where(*mine).order_by(inbox.c.id.desc()).offset(keep - 1).limit(1)
     ).scalar_subquery()
@@ -211,7 +226,7 @@ def context_of(
         .where(
             inbox.c.channel == channel,
             inbox.c.chat_id == chat_id,
-            inbox.c.state == "context",
+            IS_CONTEXT,
             inbox.c.id > after_id,
             inbox.c.thread.is_(None) if thread is None else inbox.c.thread == thread,
         )
@@ -328,18 +343,21 @@ def ring_enrichers(tx: Transaction, channel: str) -> None:
     tx.ring(enrich_topic(channel))
 
 
+_OPEN_ROWS = (
+    select(inbox)
+    .where(inbox.c.session_key == bindparam("of_session"), inbox.c.settled_ms.is_(None))
+    .order_by(inbox.c.seq)
+    .limit(bindparam("most"))
+)
+
+
 # -- what waits ------------------------------------------------------------------------------------
 
 
 def open_rows(tx: Transaction, session_key: str, *, limit: int | None = None) -> list[InboxRow]:
     """The session's rows that have not ended, in order of arrival."""
-    rows = tx.conn.execute(
-        select(inbox)
-        .where(inbox.c.session_key == session_key, inbox.c.state.in_(OPEN))
-        .order_by(inbox.c.seq)
-        .limit(limit)
-    ).mappings()
-    return [row_of(row) for row in rows]
+    params = {"of_session": session_key, "most": limit or ALL}
+    return [row_of(row) for row in tx.conn.execute(_OPEN_ROWS, params).mappings()]
 
 
 def states(tx: Transaction, ids: Sequence[int]) -> dict[int, str]:

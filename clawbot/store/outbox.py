@@ -18,11 +18,13 @@ from sqlalchemy import (
     FromClause,
     RowMapping,
     and_,
+    case,
     delete,
     func,
     insert,
     or_,
     select,
+    tuple_,
     update,
 )
 
@@ -33,6 +35,8 @@ from clawbot.store.schema import aliases, outbox, outbox_parts, turns
 from clawbot.store.topics import draft_topic, outbox_topic
 
 BLOCKING = ("pending", "sending")
+
+_INSERT = insert(outbox).returning(outbox.c.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +53,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxRow:
-    """A reply in the hands of its holder. `text` is the draft while it is streaming."""
+    """A reply in the hands of its holder. `text` is the draft while it is streaming; `is_inline`
+    says that its next part goes into the response of a request that the holder keeps open.
+    """
 
     id: int
     channel: str
@@ -60,6 +66,7 @@ class OutboxRow:
     progress: str = ""
     tries: int = 0
     created_ms: int = 0
+    is_inline: bool = False
     parts: dict[int, Part] = field(default_factory=dict)
 
 
@@ -83,21 +90,20 @@ def add(
 ) -> int:
     """Put a reply into the outbox; return its id."""
     row_id: int = tx.conn.execute(
-        insert(outbox)
-        .values(
-            channel=channel,
-            chat_id=route.chat_id,
-            lane_thread=route.thread or "",
-            skips_lane=skips_lane,
-            state=state,
-            session_key=session_key,
-            turn_id=turn_id,
-            inbox_id=inbox_id,
-            route=asdict(route),
-            text=text,
-            created_ms=now_ms,
-        )
-        .returning(outbox.c.id)
+        _INSERT,
+        {
+            "channel": channel,
+            "chat_id": route.chat_id,
+            "lane_thread": route.thread or "",
+            "skips_lane": skips_lane,
+            "state": state,
+            "session_key": session_key,
+            "turn_id": turn_id,
+            "inbox_id": inbox_id,
+            "route": asdict(route),
+            "text": text,
+            "created_ms": now_ms,
+        },
     ).scalar_one()
     tx.ring(outbox_topic(channel))
     return row_id
@@ -142,13 +148,13 @@ def claim(
             earlier.c.channel == outbox.c.channel,
             earlier.c.chat_id == outbox.c.chat_id,
             earlier.c.lane_thread == outbox.c.lane_thread,
-            earlier.c.id != outbox.c.id,
+            earlier.c.settled_ms.is_(None),
             earlier.c.skips_lane.is_(False),
             or_(
                 earlier.c.state.in_(BLOCKING),
                 and_(earlier.c.state == "streaming", earlier.c.has_posted.is_(False)),
             ),
-            _position(earlier) < _position(),
+            tuple_(_position(earlier), earlier.c.id) < tuple_(_position(), outbox.c.id),
         )
         .exists()
     )
@@ -157,6 +163,7 @@ def claim(
             select(outbox.c.id)
             .where(
                 outbox.c.channel == channel,
+                outbox.c.settled_ms.is_(None),
                 outbox.c.state.in_(("streaming", "pending")),
                 outbox.c.holder.is_(None),
                 outbox.c.next_try_ms <= now_ms,
@@ -167,21 +174,22 @@ def claim(
                 ),
                 or_(outbox.c.skips_lane, ~blocked),
             )
-            .order_by(_position())
+            .order_by(_position(), outbox.c.id)
             .limit(limit)
             .with_for_update(skip_locked=True)
         ).scalars()
     )
     if not ids:
         return []
-    tx.conn.execute(update(outbox).where(outbox.c.id.in_(ids)).values(holder=holder))
-    claimed = []
-    for row in held(tx, ids, holder):
-        if row.state == "pending" and not row.parts:
-            claimed.append(begin_part(tx, row, holder, 0, split(row.text)[0]))
-        else:
-            claimed.append(row)
-    return claimed
+    inline = case((outbox.c.inline_until_ms > now_ms, outbox.c.inline_holder), else_=None)
+    taken = {"holder": holder, "inline_holder": inline}
+    tx.conn.execute(update(outbox).where(outbox.c.id.in_(ids)).values(taken))
+    return [
+        row
+        if row.parts or row.state != "pending"
+        else begin_part(tx, row, holder, 0, split(row.text)[0])
+        for row in held(tx, ids, holder)
+    ]
 
 
 def held(tx: Transaction, ids: Sequence[int], holder: str) -> list[OutboxRow]:
@@ -201,14 +209,8 @@ def held(tx: Transaction, ids: Sequence[int], holder: str) -> list[OutboxRow]:
 
 
 def _part_of(row: RowMapping) -> Part:
-    return Part(
-        part_no=row["part_no"],
-        key=row["key"],
-        state=row["state"],
-        ref=row["ref"],
-        sent_text=row["sent_text"],
-        edits=row["edits"],
-    )
+    names = ("part_no", "key", "state", "ref", "sent_text", "edits")
+    return Part(**{name: row[name] for name in names})
 
 
 def _row_of(row: RowMapping, parts: dict[int, Part]) -> OutboxRow:
@@ -223,6 +225,7 @@ def _row_of(row: RowMapping, parts: dict[int, Part]) -> OutboxRow:
         progress=(row["draft_progress"] or "") if is_streaming else "",
         tries=row["tries"],
         created_ms=row["created_ms"],
+        is_inline=row["inline_holder"] is not None and not is_streaming,
         parts=parts,
     )
 
@@ -354,7 +357,7 @@ def release_holder(tx: Transaction, holder: str) -> None:
         tx.conn.execute(
             select(outbox.c.id, outbox.c.channel).where(
                 outbox.c.holder == holder,
-                outbox.c.state.in_(("streaming", "pending", "sending")),
+                outbox.c.settled_ms.is_(None),
             )
         )
     )

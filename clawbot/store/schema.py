@@ -1,8 +1,12 @@
 """The tables, as SQLAlchemy Core; the same on SQLite and PostgreSQL.
 
 Times are Unix milliseconds (`*_ms`). Within a session everything that happens takes its number from
-one counter, `sessions.last_seq`, in the transaction that writes it. Partial indexes keep the
-queries of the message path proportional to what is open, not to what is stored.
+one counter, `sessions.last_seq`, in the transaction that writes it.
+
+Partial indexes keep the queries of the message path proportional to what is open, not to what is
+stored. What is open has no `settled_ms` (`ended_ms`): that, and not a list of states, is their
+condition, because SQLite uses such an index only for a query that holds its condition to the
+letter, without parameters.
 """
 
 from __future__ import annotations
@@ -76,8 +80,8 @@ Index(
     "ix_inbox_open",
     inbox.c.session_key,
     inbox.c.seq,
-    sqlite_where=text("state IN ('received', 'queued', 'claimed')"),
-    postgresql_where=text("state IN ('received', 'queued', 'claimed')"),
+    sqlite_where=text("settled_ms IS NULL"),
+    postgresql_where=text("settled_ms IS NULL"),
 )
 Index(
     "ix_inbox_unenriched",
@@ -139,7 +143,6 @@ sessions = Table(
     Column("chat_type", Text, nullable=False, server_default=""),
     Column("epoch", Integer, nullable=False, server_default="0"),
     Column("last_seq", BigInteger, nullable=False, server_default="0"),
-    Column("event_seq", BigInteger, nullable=False, server_default="0"),
     Column("visible_total", BigInteger, nullable=False, server_default="0"),
     Column("stop_seq", BigInteger, nullable=False, server_default="0"),
     Column("context_id_given", BigInteger, nullable=False, server_default="0"),
@@ -227,8 +230,8 @@ turns = Table(
 Index(
     "ix_turns_open",
     turns.c.session_key,
-    sqlite_where=text("state IN ('running', 'parked')"),
-    postgresql_where=text("state IN ('running', 'parked')"),
+    sqlite_where=text("ended_ms IS NULL"),
+    postgresql_where=text("ended_ms IS NULL"),
 )
 
 outbox = Table(
@@ -264,8 +267,21 @@ Index(
     outbox.c.channel,
     outbox.c.chat_id,
     outbox.c.lane_thread,
-    sqlite_where=text("state IN ('streaming', 'pending', 'sending')"),
-    postgresql_where=text("state IN ('streaming', 'pending', 'sending')"),
+    sqlite_where=text("settled_ms IS NULL"),
+    postgresql_where=text("settled_ms IS NULL"),
+)
+Index(
+    "ix_outbox_held",
+    outbox.c.channel,
+    outbox.c.chat_id,
+    sqlite_where=text("state = 'held'"),
+    postgresql_where=text("state = 'held'"),
+)
+Index(
+    "ix_outbox_inline",
+    outbox.c.inbox_id,
+    sqlite_where=text("inline_holder IS NOT NULL"),
+    postgresql_where=text("inline_holder IS NOT NULL"),
 )
 
 outbox_parts = Table(

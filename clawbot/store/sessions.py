@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import RowMapping, case, select, update
+from sqlalchemy import RowMapping, bindparam, case, false, func, or_, select, update
+from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 
 from clawbot.errors import LeaseLost, TurnStopped
-from clawbot.ports import Transaction
+from clawbot.ports import InsertOf, Transaction
 from clawbot.session_key import SessionKey
 from clawbot.store.schema import sessions
+from clawbot.store.topics import TURNS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,56 +35,138 @@ def take_numbers(
     now_ms: int,
     *,
     chat_type: str = "",
-    values: dict[str, Any] | None = None,
+    wants_turn: bool = False,
 ) -> Numbers:
     """Number `count` things that happen in a session, which is made if it is new.
 
-    The row stays locked until the transaction ends. `values` are further columns to set.
+    The row stays locked until the transaction ends. `wants_turn` says that a turn is due from now
+    on, if it was not before; the claim looks whether it is possible.
     """
-    new = {
-        "key": str(key),
-        "context_type": "global" if key.task is None else "task",
-        "context_id": key.task or "",
-        "chat_type": chat_type,
-        "last_seq": count,
-        "created_ms": now_ms,
-        "active_ms": now_ms,
-        **(values or {}),
-    }
-    changes = {
-        "last_seq": sessions.c.last_seq + count,
-        "active_ms": case((sessions.c.active_ms > now_ms, sessions.c.active_ms), else_=now_ms),
-        **(values or {}),
-    }
     row = tx.conn.execute(
-        tx.insert(sessions)
-        .values(**new)
-        .on_conflict_do_update(index_elements=["key"], set_=changes)
-        .returning(sessions.c.last_seq, sessions.c.stop_seq, sessions.c.epoch, sessions.c.fence)
+        tx.prepared(_numbering),
+        {
+            "key": str(key),
+            "context_type": "global" if key.task is None else "task",
+            "context_id": key.task or "",
+            "chat_type": chat_type,
+            "last_seq": count,
+            "due_ms": now_ms if wants_turn else None,
+            "created_ms": now_ms,
+            "active_ms": now_ms,
+        },
     ).one()
+    if wants_turn:
+        tx.ring(TURNS)
     return Numbers(last_seq=row[0], stop_seq=row[1], epoch=row[2], fence=row[3])
 
 
+def _numbering(insert: InsertOf) -> ReturningInsert[Any]:
+    statement = insert(sessions)
+    new = statement.excluded
+    is_newer = sessions.c.active_ms < new.active_ms
+    # A message brings an archived session back into the lists, and anything a deleted one.
+    comes_back = or_(sessions.c.deleted_ms.is_not(None), new.due_ms.is_not(None))
+    made: ReturningInsert[Any] = statement.on_conflict_do_update(
+        index_elements=["key"],
+        set_={
+            "last_seq": sessions.c.last_seq + new.last_seq,
+            "due_ms": func.coalesce(sessions.c.due_ms, new.due_ms),
+            "active_ms": case((is_newer, new.active_ms), else_=sessions.c.active_ms),
+            "archived": case((comes_back, false()), else_=sessions.c.archived),
+            "deleted_ms": None,
+        },
+    ).returning(sessions.c.last_seq, sessions.c.stop_seq, sessions.c.epoch, sessions.c.fence)
+    return made
+
+
+_MINE = update(sessions).where(
+    sessions.c.key == bindparam("of_key"), sessions.c.fence == bindparam("of_fence")
+)
+_TAKE = {"last_seq": sessions.c.last_seq + bindparam("count")}
+_COUNTERS = (sessions.c.last_seq, sessions.c.stop_seq, sessions.c.epoch)
+_LOCK = _MINE.values(_TAKE).returning(*_COUNTERS)
+_OWN = _MINE.values(
+    {
+        **_TAKE,
+        "owner": bindparam("new_owner"),
+        "fence": sessions.c.fence + 1,
+        "due_ms": None,
+        "context_id_given": bindparam("given"),
+        "active_ms": bindparam("now_ms"),
+    }
+).returning(*_COUNTERS)
+_LEAVE = _MINE.values(
+    {
+        **_TAKE,
+        "owner": None,
+        "fence": sessions.c.fence + 1,  # an end whose commit went unheard is not written again
+        "visible_total": sessions.c.visible_total + bindparam("replies"),
+        "active_ms": bindparam("now_ms"),
+    }
+).returning(*_COUNTERS)
+_GIVE_BACK = _MINE.values(
+    {**_TAKE, "owner": None, "fence": sessions.c.fence + 1, "due_ms": bindparam("now_ms")}
+).returning(*_COUNTERS)
+
+
 def lock(
-    tx: Transaction,
-    key: SessionKey,
-    fence: int,
-    *,
-    count: int = 0,
-    first_seq: int | None = None,
-    values: Mapping[str, Any] | None = None,
+    tx: Transaction, key: SessionKey, fence: int, *, count: int = 0, first_seq: int | None = None
 ) -> Numbers:
     """Begin a fenced transaction: lock the session's row and take `count` numbers.
 
     A fence that is only read lets a stale worker write, so this is an UPDATE. Raise LeaseLost when
     somebody else owns the session by now, and TurnStopped when the turn whose first row has the
-    number `first_seq` was stopped. `values` are further columns to set.
+    number `first_seq` was stopped.
     """
+    return _locked(tx, key, fence, _LOCK, count, first_seq)
+
+
+def own(
+    tx: Transaction,
+    key: SessionKey,
+    fence: int,
+    owner: str,
+    *,
+    count: int,
+    context_id_given: int,
+    now_ms: int,
+) -> Numbers:
+    """Lock the session and make it the owner's, under the next fence; see `lock`."""
+    more = {"new_owner": owner, "given": context_id_given, "now_ms": now_ms}
+    return _locked(tx, key, fence, _OWN, count, None, **more)
+
+
+def leave(
+    tx: Transaction,
+    key: SessionKey,
+    fence: int,
+    *,
+    count: int,
+    replies: int,
+    now_ms: int,
+    first_seq: int | None,
+) -> Numbers:
+    """Lock the session at the end of a turn: nobody owns it then; see `lock`."""
+    more = {"replies": replies, "now_ms": now_ms}
+    return _locked(tx, key, fence, _LEAVE, count, first_seq, **more)
+
+
+def give_back(tx: Transaction, key: SessionKey, fence: int, now_ms: int) -> None:
+    """Let another worker claim the session at once; see `lock`."""
+    _locked(tx, key, fence, _GIVE_BACK, 0, None, now_ms=now_ms)
+
+
+def _locked(
+    tx: Transaction,
+    key: SessionKey,
+    fence: int,
+    statement: ReturningUpdate[Any],
+    count: int,
+    first_seq: int | None,
+    **more: object,
+) -> Numbers:
     row = tx.conn.execute(
-        update(sessions)
-        .where(sessions.c.key == str(key), sessions.c.fence == fence)
-        .values(last_seq=sessions.c.last_seq + count, **(values or {}))
-        .returning(sessions.c.last_seq, sessions.c.stop_seq, sessions.c.epoch)
+        statement, {"of_key": str(key), "of_fence": fence, "count": count, **more}
     ).one_or_none()
     if row is None:
         raise LeaseLost

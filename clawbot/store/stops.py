@@ -42,7 +42,11 @@ def stop(tx: Transaction, key: SessionKey, now_ms: int, *, new_epoch: bool = Fal
     )
     withdrawn = tx.conn.execute(
         update(inbox)
-        .where(inbox.c.session_key == text_key, inbox.c.state.in_(("received", "queued")))
+        .where(
+            inbox.c.session_key == text_key,
+            inbox.c.settled_ms.is_(None),
+            inbox.c.state.in_(("received", "queued")),
+        )
         .values(state="done", reason="stopped", settled_ms=now_ms, enrich_by_ms=None)
     ).rowcount
     turn = (
@@ -51,7 +55,7 @@ def stop(tx: Transaction, key: SessionKey, now_ms: int, *, new_epoch: bool = Fal
             .join(session_rows, session_rows.c.key == turns.c.session_key)
             .where(
                 turns.c.session_key == text_key,
-                turns.c.state.in_(("running", "parked")),
+                turns.c.ended_ms.is_(None),
                 turns.c.first_seq < numbers.last_seq,
             )
         )
@@ -96,7 +100,7 @@ def open_keys(tx: Transaction, channel: str, chat_id: str) -> list[str]:
     waiting = select(inbox.c.session_key).where(
         inbox.c.channel == channel,
         inbox.c.chat_id == chat_id,
-        inbox.c.state.in_(("received", "queued", "claimed")),
+        inbox.c.settled_ms.is_(None),
         inbox.c.session_key.is_not(None),
     )
     return sorted(set(tx.conn.execute(waiting).scalars()))

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import select, update
+from sqlalchemy import bindparam, select, update
 
 from clawbot.history import Entry, Usage
 from clawbot.ports import Transaction
-from clawbot.store import events, history, outbox, sessions
+from clawbot.store import events, history, inline, outbox, sessions
 from clawbot.store.claims import Claim
 from clawbot.store.inbox import InboxRow, note_once, open_rows
 from clawbot.store.schema import inbox, turns
@@ -21,6 +21,24 @@ from clawbot.store.schema import sessions as session_rows
 from clawbot.store.topics import EVENTS, TURNS, draft_topic
 
 NOTICE_WINDOW_MS = 600_000
+
+_END_ROWS = (
+    update(inbox)
+    .where(inbox.c.turn_id == bindparam("of_turn"), inbox.c.state == "claimed")
+    .values(state=bindparam("new_state"), reason=bindparam("why"), settled_ms=bindparam("now_ms"))
+)
+_END_TURN = (
+    update(turns)
+    .where(turns.c.id == bindparam("of_turn"))
+    .values(
+        state=bindparam("new_state"),
+        error_id=bindparam("new_error_id"),
+        usage=bindparam("new_usage", type_=turns.c.usage.type),
+        ended_ms=bindparam("now_ms"),
+        draft_progress="",
+    )
+)
+_DRAFT = select(turns.c.outbox_id, turns.c.draft_text).where(turns.c.id == bindparam("of_turn"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,17 +116,14 @@ def finish(tx: Transaction, turn: Claim, outcome: Outcome, now_ms: int) -> None:
 
     Raise LeaseLost; and TurnStopped when a turn that wants to end otherwise was stopped.
     """
-    numbers = sessions.lock(
+    numbers = sessions.leave(
         tx,
         turn.session,
         turn.fence,
         count=len(outcome.entries) + 2,
+        replies=1 if outcome.reply else 0,
+        now_ms=now_ms,
         first_seq=None if outcome.state == "stopped" else turn.first_seq,
-        values={
-            "owner": None,
-            "visible_total": session_rows.c.visible_total + (1 if outcome.reply else 0),
-            "active_ms": now_ms,
-        },
     )
     first = numbers.last_seq - len(outcome.entries) - 1
     history.append(tx, turn.session, turn.epoch, first, outcome.entries, now_ms)
@@ -118,24 +133,23 @@ def finish(tx: Transaction, turn: Claim, outcome: Outcome, now_ms: int) -> None:
         events.append(tx, turn.session, reply_seq, turn.epoch, "reply", data, now_ms)
     _deliver(tx, turn, outcome, now_ms)
     tx.conn.execute(
-        update(inbox)
-        .where(inbox.c.turn_id == turn.turn_id, inbox.c.state == "claimed")
-        .values(
-            state="dead" if outcome.state == "failed" else "done",
-            reason="" if outcome.state == "done" else outcome.error_id or outcome.state,
-            settled_ms=now_ms,
-        )
+        _END_ROWS,
+        {
+            "of_turn": turn.turn_id,
+            "new_state": "dead" if outcome.state == "failed" else "done",
+            "why": "" if outcome.state == "done" else outcome.error_id or outcome.state,
+            "now_ms": now_ms,
+        },
     )
     tx.conn.execute(
-        update(turns)
-        .where(turns.c.id == turn.turn_id)
-        .values(
-            state=outcome.state,
-            error_id=outcome.error_id,
-            usage=None if outcome.usage is None else asdict(outcome.usage),
-            ended_ms=now_ms,
-            draft_progress="",
-        )
+        _END_TURN,
+        {
+            "of_turn": turn.turn_id,
+            "new_state": outcome.state,
+            "new_error_id": outcome.error_id,
+            "new_usage": None if outcome.usage is None else asdict(outcome.usage),
+            "now_ms": now_ms,
+        },
     )
     data = {"turn": turn.turn_id, "state": outcome.state}
     events.append(tx, turn.session, end_seq, turn.epoch, "turn_ended", data, now_ms)
@@ -146,13 +160,11 @@ def _deliver(tx: Transaction, turn: Claim, outcome: Outcome, now_ms: int) -> Non
     last, route = turn.rows[-1], turn.route
     if route is None:
         return
-    outbox_id, draft = tx.conn.execute(
-        select(turns.c.outbox_id, turns.c.draft_text).where(turns.c.id == turn.turn_id)
-    ).one()
+    outbox_id, draft = tx.conn.execute(_DRAFT, {"of_turn": turn.turn_id}).one()
     if outbox_id is not None:
         outbox.freeze(tx, outbox_id, outcome.reply or draft, last.channel)
     elif outcome.reply and _is_news(tx, last, outcome, now_ms):
-        outbox.add(
+        outbox_id = outbox.add(
             tx,
             channel=last.channel,
             route=route,
@@ -163,6 +175,7 @@ def _deliver(tx: Transaction, turn: Claim, outcome: Outcome, now_ms: int) -> Non
             turn_id=turn.turn_id,
             inbox_id=last.id,
         )
+        inline.pass_on(tx, last.id, outbox_id)
 
 
 def _is_news(tx: Transaction, row: InboxRow, outcome: Outcome, now_ms: int) -> bool:

@@ -30,6 +30,7 @@ async def test_a_direct_message_is_answered_in_its_chat(
     await daemon.until_quiet()
     (sent,) = slack.sent(chat)
     assert (sent.text, sent.thread_ts) == ("Hello *Alice*", None)
+    await slack.wait_settled()
     assert slack.unacked() == []
 
 

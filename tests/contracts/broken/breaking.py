@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine, event
 
 from clawbot.ports import Transaction
+from clawbot.store.engine import SqliteStore
 from tests.contracts.sqlite_ground import SqliteGround
 
 Apply = Callable[[pytest.MonkeyPatch, SqliteGround], None]
@@ -65,6 +67,30 @@ def before(owner: object, name: str, statement: str) -> Apply:
         return original(tx, *args, **kw)
 
     return wrapping(owner, name, wrap)
+
+
+def rewriting(**statements: str) -> Apply:
+    """Let the database do other than it is told. `a_b="c"`: when told "a b" it does "c"."""
+    told = {name.replace("_", " "): instead for name, instead in statements.items()}
+
+    def wrap(
+        original: Callable[..., None], self: SqliteStore, engine: Engine, *args: Any, **kw: Any
+    ) -> None:
+        original(self, engine, *args, **kw)
+        rewrite(engine, told)
+
+    return wrapping(SqliteStore, "__init__", wrap)
+
+
+def rewrite(engine: Engine, told: Mapping[str, str]) -> None:
+    """See `rewriting`."""
+
+    def instead(
+        _conn: object, _cursor: object, statement: str, parameters: object, *_rest: object
+    ) -> tuple[str, object]:
+        return told.get(statement, statement), parameters
+
+    event.listen(engine, "before_cursor_execute", instead, retval=True)
 
 
 def changing(owner: object, name: str, **changes: object) -> Apply:

@@ -38,15 +38,11 @@ def known_as_answered(
     return None if row is None else {**row, "state": "queued"}
 
 
-def put_apart(
-    original: Callable[..., int], tx: Transaction, message: InboundMessage, **values: Any
-) -> int:
-    """Store each copy under an identity of its own."""
-    return original(tx, _apart(message, id(tx)), **values)
-
-
-def _apart(message: InboundMessage, number: int) -> InboundMessage:
-    return replace(message, identity=f"{message.identity}-{number}")
+def admit_apart(
+    original: Callable[..., Accepted], tx: Transaction, message: InboundMessage, *args: Any
+) -> Accepted:
+    """Know a message under an identity that other processes do not know."""
+    return original(tx, replace(message, identity=f"mine-{message.identity}"), *args)
 
 
 def put_over(
@@ -95,8 +91,8 @@ INBOX_BREAKS = (
     ),
     Break(
         clause="test_two_processes_store_a_message_once_and_lose_none",
-        fault="one process stores copies of its own",
-        apply=wrapping(inbox, "put", put_apart),
+        fault="each process has identities of its own",
+        apply=wrapping(intake, "admit", admit_apart),
     ),
     Break(
         clause="test_an_overheard_message_is_promoted_by_its_mention",
@@ -156,5 +152,10 @@ INBOX_BREAKS = (
             "release",
             "UPDATE inbox SET enrich_holder = 'two' WHERE enrich_holder IS NULL",
         ),
+    ),
+    Break(
+        clause="test_an_overheard_message_is_completed_and_stays_overheard",
+        fault="a completed message is queued whatever it was",
+        apply=afterwards(inbox, "complete", "UPDATE inbox SET state = 'queued'"),
     ),
 )

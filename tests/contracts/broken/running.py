@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import select, update
+import pytest
+from sqlalchemy import select
 
+from clawbot import intake
 from clawbot.errors import TurnStopped
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
-from clawbot.store import claims, history, inbox, outbox, processes, schema, sessions, stops
+from clawbot.store import claims, history, outbox, processes, schema, sessions, stops
 from clawbot.store import turns as turn_units
 from clawbot.store.claims import Claim
 from clawbot.store.engine import SqliteStore
@@ -26,6 +28,7 @@ from tests.contracts.broken.breaking import (
     replacing,
     wrapping,
 )
+from tests.contracts.sqlite_ground import SqliteGround
 
 FREE = "UPDATE sessions SET owner = NULL, due_ms = 1"
 
@@ -45,28 +48,36 @@ def resuming_under_a_new_id(original: Callable[..., Claim], *args: Any) -> Claim
     return replace(original(*args), turn_id="another")
 
 
-def lock_by_reading(
+def whatever_the_fence(
+    original: Callable[..., Numbers],
     tx: Transaction,
     key: SessionKey,
-    fence: int,
-    *,
-    count: int = 0,
-    values: dict[str, Any] | None = None,
-    **_stop: object,
+    _fence: int,
+    *args: Any,
+    **kwargs: Any,
 ) -> Numbers:
-    """Write whatever the fence is by now."""
-    row = tx.conn.execute(
-        update(schema.sessions)
-        .where(schema.sessions.c.key == str(key))
-        .values(last_seq=schema.sessions.c.last_seq + count, **values or {})
-        .returning(schema.sessions.c.last_seq, schema.sessions.c.epoch)
-    ).one()
-    return Numbers(last_seq=row[0], stop_seq=0, epoch=row[1], fence=fence)
+    """Read the fence instead of holding it against the claim's."""
+    row = sessions.find(tx, key)
+    assert row is not None
+    return original(tx, key, row["fence"], *args, **kwargs)
 
 
-def unfenced() -> Apply:
-    """See `lock_by_reading`."""
-    return replacing(sessions, "lock", lock_by_reading)
+def unfenced(*units: str) -> Apply:
+    """See `whatever_the_fence`."""
+    breaks = [wrapping(sessions, name, whatever_the_fence) for name in units]
+
+    def apply(patch: pytest.MonkeyPatch, ground: SqliteGround) -> None:
+        for one in breaks:
+            one(patch, ground)
+
+    return apply
+
+
+def without_stops(
+    original: Callable[..., Numbers], *args: Any, first_seq: int | None = None, **kw: Any
+) -> Numbers:
+    """Do not look whether the turn was stopped."""
+    return original(*args, first_seq=None, **kw)
 
 
 def add_another_row(tx: Transaction, turn: Claim, outcome: turn_units.Outcome, now_ms: int) -> None:
@@ -134,7 +145,7 @@ TURN_BREAKS = (
     Break(
         clause="test_a_message_waits_until_the_turn_before_it_ends",
         fault="a new message frees the session",
-        apply=afterwards(inbox, "mark_due", FREE),
+        apply=afterwards(intake, "admit", FREE),
     ),
     Break(
         clause="test_only_consecutive_messages_of_one_sender_join",
@@ -198,7 +209,9 @@ TURN_BREAKS = (
     Break(
         clause="test_a_finished_turn_is_done_in_every_table",
         fault="its messages stay open",
-        apply=afterwards(turn_units, "finish", "UPDATE inbox SET state = 'claimed'"),
+        apply=afterwards(
+            turn_units, "finish", "UPDATE inbox SET state = 'claimed', settled_ms = NULL"
+        ),
     ),
     Break(
         clause="test_a_growing_reply_ends_in_its_own_row",
@@ -220,8 +233,8 @@ TURN_BREAKS = (
 FENCE_BREAKS = (
     Break(
         clause="test_a_stale_worker_writes_nothing",
-        fault="the fence is not held against",
-        apply=unfenced(),
+        fault="the fence is only read",
+        apply=unfenced("lock", "leave", "give_back"),
     ),
     Break(
         clause="test_a_worker_that_gave_its_turn_back_writes_nothing",
@@ -230,8 +243,8 @@ FENCE_BREAKS = (
     ),
     Break(
         clause="test_a_finished_turn_is_not_finished_again",
-        fault="the fence is not held against",
-        apply=unfenced(),
+        fault="the end leaves the fence",
+        apply=afterwards(turn_units, "finish", "UPDATE sessions SET fence = 1"),
     ),
     Break(
         clause="test_the_silent_are_reaped_and_the_living_are_not",
@@ -256,12 +269,19 @@ STOP_BREAKS = (
     Break(
         clause="test_a_stop_withdraws_what_waits",
         fault="what waits stays",
-        apply=afterwards(stops, "stop", "UPDATE inbox SET state = 'queued', reason = ''"),
+        apply=afterwards(
+            stops, "stop", "UPDATE inbox SET state = 'queued', reason = '', settled_ms = NULL"
+        ),
     ),
     Break(
         clause="test_a_running_turn_hears_of_its_stop_at_its_next_write",
         fault="writes do not look at stops",
-        apply=changing(sessions, "lock", first_seq=None),
+        apply=wrapping(sessions, "lock", without_stops),
+    ),
+    Break(
+        clause="test_a_running_turn_hears_of_its_stop_at_its_next_write",
+        fault="the end does not look at stops",
+        apply=wrapping(sessions, "leave", without_stops),
     ),
     Break(
         clause="test_a_turn_without_an_owner_is_ended_by_the_stop",
@@ -293,17 +313,19 @@ STOP_BREAKS = (
     Break(
         clause="test_stopping_twice_is_stopping_once",
         fault="a stopped turn stays open",
-        apply=afterwards(stops, "_end", "UPDATE turns SET state = 'running'"),
+        apply=afterwards(stops, "_end", "UPDATE turns SET state = 'running', ended_ms = NULL"),
     ),
     Break(
         clause="test_concurrent_stops_end_a_turn_once",
         fault="a stopped turn stays open",
-        apply=afterwards(stops, "_end", "UPDATE turns SET state = 'running'"),
+        apply=afterwards(stops, "_end", "UPDATE turns SET state = 'running', ended_ms = NULL"),
     ),
     Break(
         clause="test_a_stop_after_the_end_finds_nothing",
         fault="a turn that has ended is stopped again",
-        apply=afterwards(turn_units, "finish", "UPDATE turns SET state = 'parked'"),
+        apply=afterwards(
+            turn_units, "finish", "UPDATE turns SET state = 'parked', ended_ms = NULL"
+        ),
     ),
     Break(
         clause="test_a_new_conversation_begins_empty_and_the_old_one_ends_in_its_own",

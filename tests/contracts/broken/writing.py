@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import queue
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -17,29 +16,8 @@ from clawbot.ports import Unit
 from clawbot.store import engine
 from clawbot.store.doorbell import Doorbell, Ear
 from clawbot.store.engine import SqliteStore, SqliteTransaction
-from tests.contracts.broken.breaking import Break, nothing, replacing, wrapping
+from tests.contracts.broken.breaking import Break, nothing, replacing, rewrite, rewriting, wrapping
 from tests.contracts.sqlite_ground import SqliteGround, open_store
-
-
-def roll_back(self: SqliteStore, conn: Connection, batch: list[Any]) -> set[str]:
-    """Say that a batch was committed, and forget it."""
-    conn.exec_driver_sql("BEGIN IMMEDIATE")
-    for job in batch:
-        job.result = job.unit(SqliteTransaction(conn))
-    conn.exec_driver_sql("ROLLBACK")
-    return set()
-
-
-def without_savepoints(self: SqliteStore, conn: Connection, batch: list[Any]) -> set[str]:
-    """Commit what a failing unit had done so far."""
-    conn.exec_driver_sql("BEGIN IMMEDIATE")
-    for job in batch:
-        try:
-            job.result = job.unit(SqliteTransaction(conn))
-        except LookupError as error:
-            job.error = error
-    conn.exec_driver_sql("COMMIT")
-    return set()
 
 
 def without_reruns(self: SqliteStore, conn: Connection, batch: list[Any]) -> set[str]:
@@ -51,29 +29,16 @@ def without_reruns(self: SqliteStore, conn: Connection, batch: list[Any]) -> set
         raise
 
 
-def without_lock(self: SqliteStore, conn: Connection, batch: list[Any]) -> set[str]:
-    """Write each statement by itself, as without a transaction."""
-    for job in batch:
-        job.result = job.unit(SqliteTransaction(conn))
-    return set()
-
-
 def settle_all(self: SqliteStore, batch: list[Any]) -> None:
     """Forget that a caller may have left."""
     for job in batch:
         job.future.set_result(job.result)
 
 
-def read_without_snapshot(self: SqliteStore, unit: Unit[Any]) -> object:
-    """Read each statement by itself."""
-    with self._engine.connect() as conn:
-        return unit(SqliteTransaction(conn))
-
-
 async def open_forgetful(address: str, process_id: str) -> SqliteStore:
     """A store that says a write is durable before it is, and is killed in between."""
     store = await open_store(address, process_id)
-    store._transact = partial(roll_back, store)  # type: ignore[method-assign]
+    rewrite(store._engine, {"COMMIT": "ROLLBACK"})
     return store
 
 
@@ -132,7 +97,7 @@ WRITE_BREAKS = (
     Break(
         clause="test_a_write_is_there_for_everybody_when_it_returns",
         fault="a batch is rolled back",
-        apply=replacing(SqliteStore, "_transact", roll_back),
+        apply=rewriting(COMMIT="ROLLBACK"),
     ),
     Break(
         clause="test_what_was_written_outlives_a_killed_process",
@@ -142,7 +107,7 @@ WRITE_BREAKS = (
     Break(
         clause="test_a_unit_that_raises_leaves_nothing_and_its_neighbours_stay",
         fault="units have no savepoints",
-        apply=replacing(SqliteStore, "_transact", without_savepoints),
+        apply=rewriting(ROLLBACK_TO_unit="SELECT 1"),
     ),
     Break(
         clause="test_a_burst_needs_few_commits",
@@ -173,12 +138,17 @@ WRITE_BREAKS = (
     Break(
         clause="test_a_read_sees_one_snapshot",
         fault="a read has no transaction",
-        apply=replacing(SqliteStore, "_read", read_without_snapshot),
+        apply=rewriting(BEGIN="SELECT 1", ROLLBACK="SELECT 1"),
     ),
     Break(
         clause="test_two_processes_do_not_overwrite_each_other",
         fault="a unit does not lock what it reads",
-        apply=replacing(SqliteStore, "_transact", without_lock),
+        apply=rewriting(
+            BEGIN_IMMEDIATE="SELECT 1",
+            COMMIT="SELECT 1",
+            SAVEPOINT_unit="SELECT 1",
+            RELEASE_unit="SELECT 1",
+        ),
     ),
     Break(
         clause="test_a_writer_waits_while_another_process_writes",
