@@ -33,7 +33,9 @@ from clawbot.config_sections import (
     ModelName,
     ProviderConfig,
     Section,
+    TasksConfig,
     Text,
+    TurnOverrides,
     TurnsConfig,
     WebConfig,
 )
@@ -67,6 +69,8 @@ class Config(Section):
     """How many worker processes run turns."""
     turns: TurnsConfig = TurnsConfig()
     """Bounds of one run of the agent."""
+    tasks: TasksConfig = TasksConfig()
+    """What sub-sessions are given to know."""
     web: WebConfig = WebConfig()
     """The web page."""
     limits: LimitsConfig = LimitsConfig()
@@ -92,6 +96,23 @@ class Config(Section):
         """The model of a channel (None or one without a section = the general one)."""
         section = self.channels.get(channel or "")
         return (section and section.model) or self.model
+
+    def model_problem(self, model: str, path: KeyPath) -> tuple[KeyPath, str] | None:
+        """Why a model that is named at `path` cannot be used: the key to change, and how."""
+        name = model.partition(":")[0]
+        given = self.providers.get(name)
+        if model == OFFLINE_MODEL:
+            return None
+        if given is None and name not in PROVIDER_KINDS:
+            known = ", ".join({**self.providers, **PROVIDER_KINDS})
+            return path, f"unknown provider; add it under providers, or take one of: {known}"
+        if given is None or not (given.base_url or given.api_key):
+            variable = f"{name.upper().replace('-', '_')}_API_KEY"
+            return ("providers", name, "api_key"), (
+                f"missing, and {'.'.join(map(str, path))} needs it; "
+                f"write api_key: ${{{variable}}} and set {variable}"
+            )
+        return None
 
     def is_owner(self, channel: str, user_id: str) -> bool:
         """Whether this person is one of the owners."""
@@ -139,6 +160,9 @@ class ChannelConfig:
     enabled: bool = True
     instructions: str = ""
     model: str | None = None
+    turns: TurnOverrides = field(default_factory=TurnOverrides)
+    workdir: Literal["chat", "session"] = "chat"
+    shared_dirs: tuple[Path, ...] = ()
 
 
 def load_config(
@@ -240,6 +264,9 @@ class _Reader:
             enabled=keys.enabled,
             instructions=keys.instructions,
             model=keys.model,
+            turns=keys.turns,
+            workdir=keys.workdir,
+            shared_dirs=keys.shared_dirs,
         )
 
     def _check_models(self, config: Config, channels: Mapping[str, ChannelConfig]) -> None:
@@ -247,22 +274,9 @@ class _Reader:
         used: list[tuple[KeyPath, str]] = [(("model",), config.model)]
         used += [(("channels", c.name, "model"), c.model) for c in channels.values() if c.model]
         for path, model in used:
-            name = model.partition(":")[0]
-            given = config.providers.get(name)
-            if model == OFFLINE_MODEL:
-                continue
-            if given is None and name not in PROVIDER_KINDS:
-                known = ", ".join({**config.providers, **PROVIDER_KINDS})
-                self._document.report(
-                    path, f"unknown provider; add it under providers, or take one of: {known}"
-                )
-            elif given is None or not (given.base_url or given.api_key):
-                variable = f"{name.upper().replace('-', '_')}_API_KEY"
-                self._document.report(
-                    ("providers", name, "api_key"),
-                    f"missing, and {'.'.join(map(str, path))} needs it; "
-                    f"write api_key: ${{{variable}}} and set {variable}",
-                )
+            problem = config.model_problem(model, path)
+            if problem is not None:
+                self._document.report(*problem)
         for name, given in config.providers.items():
             if given.base_url is None and name not in PROVIDER_KINDS:
                 self._document.report(("providers", name, "base_url"), "missing; add the key")

@@ -59,6 +59,7 @@ FolderPath = Annotated[Path, AfterValidator(_in_folder)]
 ExistingFile = Annotated[Path, AfterValidator(_in_folder), AfterValidator(_existing_file)]
 ModelName = Annotated[str, AfterValidator(_model_name)]
 Seconds = Annotated[float, Field(gt=0)]
+Temperature = Annotated[float, Field(ge=0, le=2)]
 
 
 class Section(BaseModel):
@@ -85,9 +86,24 @@ class ProviderConfig(Section):
     """The wire format; known for known providers, else openai-chat."""
 
 
+class TurnOverrides(Section):
+    """What a channel or a session may have of its own; None = inherited. See `TurnsConfig`."""
+
+    temperature: Temperature | None = None
+    """How freely the model chooses its words."""
+    max_steps: int | None = Field(default=None, ge=1)
+    """How many model calls a turn may make."""
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    """How many tokens one model call may write."""
+    history_messages: int | None = Field(default=None, ge=0)
+    """How many older messages of the session go into a request; 0 = all that fit."""
+
+
 class TurnsConfig(Section):
     """Bounds of one run of the agent."""
 
+    temperature: Temperature | None = None
+    """How freely the model chooses its words, 0 to 2; left out, the provider's own default."""
     first_token_timeout_s: Seconds = 60
     """How long a model may take to its first token; then the call counts as failed."""
     turn_timeout_s: Seconds = 900
@@ -100,6 +116,19 @@ class TurnsConfig(Section):
     """How many older messages of the session go into a request; 0 = all that fit."""
     per_worker: int = Field(default=500, ge=1)
     """How many turns one worker process runs at once; high, so that hanging chats block nobody."""
+
+
+class TasksConfig(Section):
+    """What sub-sessions (`/task new`) are given to know, in place of the files under `context:`."""
+
+    seed: str = ""
+    """The context document of a new task; {task}, {title} and {session} are filled in."""
+    files: tuple[FolderPath, ...] = ()
+    """Text files that are added to it; {task} in a path is the task's id, escaped."""
+    seed_timeout_s: Seconds = 5
+    """How long reading them may take; then the turn goes on without, and the next tries anew."""
+    seed_bytes: int = Field(default=32_768, ge=1024)
+    """How much of the document stands in each request; all of it can be read as a file."""
 
 
 class WebConfig(Section):
@@ -185,3 +214,9 @@ class ChannelKeys(Section):
     """Added to the general instructions, on this channel."""
     model: ModelName | None = None
     """The model of this channel; left out, the general one."""
+    turns: TurnOverrides = TurnOverrides()
+    """Bounds of turns on this channel, where they differ from the general ones."""
+    workdir: Literal["chat", "session"] = "chat"
+    """chat = all sessions of a chat work in one directory; session = each has its own."""
+    shared_dirs: tuple[FolderPath, ...] = ()
+    """Further directories that every session of this channel may use."""

@@ -47,6 +47,30 @@ class InvalidSessionKey(ClawbotError, ValueError):
     """Not a session key."""
 
 
+class RequestRefused(ClawbotError):
+    """What somebody asked for cannot be done; the message says why and what to do."""
+
+
+class NoSuchSession(RequestRefused):
+    """There is no such session."""
+
+
+class SessionTaken(RequestRefused):
+    """A session of this key exists already."""
+
+
+class WorkDirsDiffer(RequestRefused):
+    """The session works in other directories."""
+
+
+class InvalidSettings(RequestRefused, ValueError):
+    """Not settings that a session can have."""
+
+
+class SessionBusy(RequestRefused):
+    """A turn runs in the session."""
+
+
 # -- the store -------------------------------------------------------------------------------------
 
 
