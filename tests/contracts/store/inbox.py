@@ -139,3 +139,19 @@ class InboxClauses:
         assert await take(mine, "one") == taken[1]
         assert await complete(mine, rows[0], None) is not None
         assert await complete(other, rows[0], said("m0", "too late")) is None
+
+    async def test_an_overheard_message_is_completed_and_stays_overheard(
+        self, ground: Ground
+    ) -> None:
+        store = await ground.open("one")
+        await scenes.accept(store, in_group("m1", "?", is_incomplete=True), MENTION_RULES)
+        (row_id,) = await take(store, "one")
+        assert await complete(store, row_id, said("m1", "whole")) == "whole"
+        assert await scenes.column(store, "inbox.state") == ["context"]
+        assert await take(store, "one") == []
+        await scenes.accept(store, in_group("m2", is_incomplete=True), MENTION_RULES)
+        (row_id,) = await take(store, "one")
+        await scenes.accept(store, in_group("m2", "asked", mentioned=True), MENTION_RULES)
+        assert await complete(store, row_id, said("m2", "too late")) is None
+        (turn,) = await scenes.claim(store)
+        assert [row.text for row in turn.rows] == ["asked"]
