@@ -16,6 +16,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -203,6 +204,35 @@ seeds = Table(
     Column("source", Text, nullable=False),  # given, configured
     Column("hash", Text, nullable=False),
     Column("created_ms", BigInteger, nullable=False),
+    PrimaryKeyConstraint("session_key", "epoch"),
+)
+
+# What working memory knows of a session, for the model that answered last; see agent.memory.
+memories = Table(
+    "memories",
+    metadata,
+    Column("session_key", Text, primary_key=True),
+    Column("epoch", Integer, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("factor", Float),  # reported by estimated tokens
+    Column("window_tokens", BigInteger),  # set where the model's window proved to be smaller
+    Column("kept_from", BigInteger, nullable=False, server_default="0"),
+    Column("budget", JSON(none_as_null=True)),  # the newest request by part, for people
+)
+
+summaries = Table(
+    "summaries",
+    metadata,
+    Column("session_key", Text, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("text", Text, nullable=False, server_default=""),
+    Column("through_seq", BigInteger, nullable=False, server_default="0"),
+    # The room for which it was made; a model with more is first given the whole history.
+    Column("for_tokens", BigInteger, nullable=False, server_default="0"),
+    Column("wanted_seq", BigInteger, nullable=False, server_default="0"),  # asked for by a person
+    Column("failures", Integer, nullable=False, server_default="0"),
+    Column("next_try_ms", BigInteger, nullable=False, server_default="0"),
+    Column("busy_until_ms", BigInteger, nullable=False, server_default="0"),
     PrimaryKeyConstraint("session_key", "epoch"),
 )
 

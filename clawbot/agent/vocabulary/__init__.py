@@ -1,0 +1,1 @@
+"""The vocabulary by which tokens are counted: data, and where it comes from (README.md)."""
