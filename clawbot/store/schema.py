@@ -138,6 +138,7 @@ sessions = Table(
     "sessions",
     metadata,
     Column("key", Text, primary_key=True),
+    Column("base_key", Text, nullable=False, server_default=""),  # its own, unless it is a task
     Column("context_type", Text, nullable=False, server_default="global"),
     Column("context_id", Text, nullable=False, server_default=""),
     Column("title", Text, nullable=False, server_default=""),
@@ -172,6 +173,7 @@ Index(
     postgresql_where=text("owner IS NOT NULL"),
 )
 Index("ix_sessions_active_ms", sessions.c.active_ms)
+Index("ix_sessions_base_key", sessions.c.base_key)
 
 messages = Table(
     "messages",
@@ -287,6 +289,9 @@ outbox = Table(
     Column("next_try_ms", BigInteger, nullable=False, server_default="0"),
     Column("tries", Integer, nullable=False, server_default="0"),
     Column("has_posted", Boolean, nullable=False, server_default=false()),
+    # Which of its session's replies this is (`sessions.visible_total` then), for read positions.
+    Column("visible_no", BigInteger),
+    Column("footer", Text, nullable=False, server_default=""),
     Column("inline_holder", Text),
     Column("inline_until_ms", BigInteger),
     Column("created_ms", BigInteger, nullable=False),
@@ -314,6 +319,15 @@ Index(
     postgresql_where=text("inline_holder IS NOT NULL"),
 )
 
+Index(
+    "ix_outbox_held",
+    outbox.c.channel,
+    outbox.c.chat_id,
+    outbox.c.lane_thread,
+    sqlite_where=text("reason = 'inactive'"),
+    postgresql_where=text("reason = 'inactive'"),
+)
+
 outbox_parts = Table(
     "outbox_parts",
     metadata,
@@ -325,6 +339,16 @@ outbox_parts = Table(
     Column("sent_text", Text, nullable=False, server_default=""),
     Column("edits", Integer, nullable=False, server_default="0"),
     PrimaryKeyConstraint("outbox_id", "part_no"),
+)
+
+# How many of a session's replies a viewer has seen: a place, or a browser.
+read_marks = Table(
+    "read_marks",
+    metadata,
+    Column("viewer", Text, nullable=False),
+    Column("session_key", Text, nullable=False),
+    Column("seen_total", BigInteger, nullable=False),
+    PrimaryKeyConstraint("viewer", "session_key"),
 )
 
 events = Table(

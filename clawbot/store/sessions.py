@@ -46,6 +46,7 @@ def take_numbers(
         tx.prepared(_numbering),
         {
             "key": str(key),
+            "base_key": str(key.base),
             "context_type": "global" if key.task is None else "task",
             "context_id": key.task or "",
             "chat_type": chat_type,
