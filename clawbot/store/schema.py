@@ -320,7 +320,7 @@ Index(
 )
 
 Index(
-    "ix_outbox_held",
+    "ix_outbox_inactive",
     outbox.c.channel,
     outbox.c.chat_id,
     outbox.c.lane_thread,

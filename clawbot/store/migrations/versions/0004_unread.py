@@ -31,7 +31,7 @@ def upgrade() -> None:
     op.add_column("outbox", sa.Column("visible_no", sa.BigInteger(), nullable=True))
     op.add_column("outbox", sa.Column("footer", sa.Text(), server_default="", nullable=False))
     op.create_index(
-        "ix_outbox_held",
+        "ix_outbox_inactive",
         "outbox",
         ["channel", "chat_id", "lane_thread"],
         sqlite_where=sa.text("reason = 'inactive'"),
@@ -48,7 +48,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.drop_table("read_marks")
-    op.drop_index("ix_outbox_held", "outbox")
+    op.drop_index("ix_outbox_inactive", "outbox")
     op.drop_column("outbox", "footer")
     op.drop_column("outbox", "visible_no")
     op.drop_index("ix_sessions_base_key", "sessions")
