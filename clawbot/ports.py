@@ -7,7 +7,7 @@ one-method protocol that is found by `isinstance`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
@@ -20,6 +20,7 @@ from clawbot.history import ModelReply, ModelRequest
 from clawbot.messages import (
     Accepted,
     ChannelHealth,
+    Ignored,
     InboundMessage,
     Limits,
     MessageRef,
@@ -190,6 +191,17 @@ class Enricher(Protocol):
 
     async def enrich(self, raw: str) -> InboundMessage:
         """Load what is missing and parse again. May be called twice; falls back to placeholders."""
+        ...
+
+
+@runtime_checkable
+class PayloadReader(Protocol):
+    """Reads recorded payloads, for `explain`."""
+
+    def read_payload(self, headers: Mapping[str, str], body: bytes) -> InboundMessage | Ignored:
+        """What the adapter makes of a payload. Without headers it is taken for genuine; a signature
+        in them is checked, but not how old it is. No network; never raises for what it reads.
+        """
         ...
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 
 import structlog
 
@@ -25,10 +25,12 @@ from adapters.slack.intake import Intake
 from adapters.slack.names import Directory
 from adapters.slack.outbound import MAX_SIZE, measure, render_part
 from adapters.slack.payload import object_of
+from adapters.slack.recorded import read_recorded
 from adapters.slack.socket import SocketReceiver, Timings
 from clawbot.errors import ChannelBroken, NotSent, OutcomeUnknown, Rejected, SendError
 from clawbot.messages import (
     ChannelHealth,
+    Ignored,
     InboundMessage,
     Limits,
     MessageRef,
@@ -216,6 +218,10 @@ class SlackAdapter:
     async def enrich(self, raw: str) -> InboundMessage:
         """Load the names and files that a message lacks; what cannot be had reads as its id."""
         return await self._names.complete(object_of(json.loads(raw)))
+
+    def read_payload(self, headers: Mapping[str, str], body: bytes) -> InboundMessage | Ignored:
+        """Parse a recorded request body, event or Socket Mode envelope."""
+        return read_recorded(headers, body, self._config, self._names.facts)
 
     def _note_refusal(self, error: Rejected) -> None:
         if error.code in AUTH_CODES:

@@ -67,7 +67,7 @@ class SignedRequests:
         if refusal := self._refusal(method, lower, body):
             return refusal
         try:
-            payload = _parse(lower.get("content-type", ""), body)
+            payload = parse_body(lower.get("content-type", ""), body)
         except (ValueError, RecursionError):
             return HttpAnswer(status=400, body="unreadable body")
         if handshake := _handshake(payload):
@@ -105,8 +105,8 @@ def _handshake(payload: Json) -> HttpAnswer | None:
     return None
 
 
-def _parse(content_type: str, body: bytes) -> Json:
-    """An event's JSON, a command's form, or the JSON in an interaction's form."""
+def parse_body(content_type: str, body: bytes) -> Json:
+    """An event's JSON, a command's form, or the JSON in an interaction's form. Raise ValueError."""
     text = body.decode("utf-8")
     if content_type.partition(";")[0].strip().lower() == _FORM:
         form = dict(parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=200))

@@ -14,10 +14,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from clawbot.channels import load
 from clawbot.cli.options import DEFAULT_CONFIG, ConfigPath
 from clawbot.config import Config, load_config
 from clawbot.errors import StartupError
+from clawbot.logs import configure_logs
 from clawbot.state_dir import holder_of
 
 Rows = Mapping[str, list[dict[str, Any]]]
@@ -63,16 +63,28 @@ def explain(
             exists=True,
             dir_okay=False,
             allow_dash=True,
-            help="One payload as the platform sent it; - = stdin.",
+            help="One payload as the platform sent it: the body, or headers, an empty line and "
+            "the body; - = stdin.",
         ),
     ],
     config: ConfigPath = DEFAULT_CONFIG,
+    with_store: Annotated[  # noqa: FBT002 a command line flag
+        bool,
+        typer.Option(
+            "--with-store",
+            help="Let the daemon's threads and earlier messages count; its store is only read.",
+        ),
+    ] = False,
 ) -> None:
-    """Say what would become of one payload: the decision, its reason, the session."""
+    """Say what would become of one payload: the decision, its reason, the session, the text."""
+    from clawbot.explain import explain as explain_payload  # noqa: PLC0415 loads an adapter
+    from clawbot.parts import STORE_FILE  # noqa: PLC0415 loads the database's libraries
+
     loaded = load_config(config)
+    configure_logs(loaded.log.model_copy(update={"level": "error"}), loaded.secrets())
     payload = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-    explain_payload = load("clawbot.explain:explain")
-    typer.echo(asyncio.run(explain_payload(loaded, channel, payload)))
+    real_store = loaded.state_dir / STORE_FILE if with_store else None
+    typer.echo(asyncio.run(explain_payload(loaded, channel, payload, real_store=real_store)))
 
 
 async def _status_rows(config: Config) -> Rows:
