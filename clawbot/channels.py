@@ -33,6 +33,11 @@ CHANNEL_TYPES: dict[str, ChannelType] = {
         default_scope="thread",
         case_insensitive_ids=True,
     ),
+    "feishu": ChannelType(
+        config="adapters.feishu.config:FeishuConfig",
+        adapter="adapters.feishu.adapter:open_adapter",
+        default_scope="thread",
+    ),
 }
 
 

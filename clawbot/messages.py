@@ -183,6 +183,8 @@ class Limits:
     of one message; 0 without edits. send_timeout_s: after it an outcome counts as unknown.
     parts_per_inbound: how many messages one inbound message may be answered with, None = any.
     typing_lasts_s: how long a typing sign stays by itself.
+    ends_growth: whether a text that was shown as growing looks unfinished until an edit says that
+        it is final, even if that edit changes nothing else.
     """
 
     max_size: int
@@ -191,6 +193,7 @@ class Limits:
     parts_per_inbound: int | None = None
     has_idempotency_keys: bool = False
     typing_lasts_s: float = 60.0
+    ends_growth: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,9 +40,13 @@ LEFTOVER = "—"
 
 @dataclass(slots=True, kw_only=True)
 class Shown:
-    """What this process knows to stand in the chat, per part: (text, progress)."""
+    """What this process knows to stand in the chat, per part: (text, progress).
+
+    growing: the parts that the chat shows as unfinished, where the platform does so.
+    """
 
     parts: dict[int, tuple[str, str]] = field(default_factory=dict)
+    growing: set[int] = field(default_factory=set)
     edited_at: float = float("-inf")
     edits_refused: bool = False
 
@@ -125,7 +129,7 @@ class ReplySender:
                 partial(outbox.begin_part, row=row, holder=self._holder, part_no=number, text=text)
             )
             part = row.parts[number]
-        outgoing = self._part(row, number, text, progress)
+        outgoing = self._part(row, number, text, progress, len(texts))
         ref = None
         if part.state == "unknown" and not self._adapter.limits.has_idempotency_keys:
             if not isinstance(self._adapter, Lookup):
@@ -135,9 +139,10 @@ class ReplySender:
             if not self._heartbeat.is_fresh:
                 raise LeaseLost
             ref = await self._adapter.send(outgoing)
-            shown.parts[number] = (text, progress)
-            shown.edited_at = self._clock.monotonic()
+            self._note_shown(shown, number, outgoing)
         self.last_sent_ms = self._clock.now_ms()
+        if outgoing.is_inline and number + 1 < len(texts):
+            return await self._write(partial(self._give_back_rest, row=row, number=number, ref=ref))
         has_next = number + 1 < len(texts)
         is_end = not has_next and row.state != "streaming" and len(row.parts) <= len(texts)
         return await self._write(
@@ -150,6 +155,14 @@ class ReplySender:
                 is_end=is_end,
             )
         )
+
+    def _give_back_rest(
+        self, tx: Transaction, row: OutboxRow, number: int, ref: MessageRef
+    ) -> OutboxRow:
+        """A response takes one part; the rest waits for another request, or goes another way."""
+        now_ms = self._clock.now_ms()
+        row = outbox.part_sent(tx, row, self._holder, number, ref, now_ms)
+        return outbox.put_back(tx, row, self._holder, next_try_ms=now_ms, surely_not_sent=None)
 
     def _record_sent(
         self,
@@ -181,14 +194,15 @@ class ReplySender:
             return
         part = row.parts[number]
         assumed = (part.sent_text, "" if number != max(row.parts) else "?")
-        if shown.parts.get(number, assumed) == (text, progress) or part.ref is None:
+        is_shown = shown.parts.get(number, assumed) == (text, progress)
+        if (is_shown and not self._must_end(row, number, shown)) or part.ref is None:
             return
         wait_s = shown.edited_at + self._adapter.limits.edit_interval_s - self._clock.monotonic()
         if wait_s > 0:
             if row.state == "streaming":
                 return  # the next look at the draft comes soon, and brings more
             await self._clock.sleep(wait_s)
-        outgoing = self._part(row, number, text, progress)
+        outgoing = self._part(row, number, text, progress, max(row.parts) + 1)
         try:
             await self._adapter.edit(MessageRef(id=part.ref), outgoing)
         except (Rejected, OutcomeUnknown) as error:
@@ -197,11 +211,25 @@ class ReplySender:
                 raise NotSent(str(error)) from error  # an edit may be repeated
             shown.edits_refused = True
             return
-        shown.parts[number] = (text, progress)
-        shown.edited_at = self._clock.monotonic()
+        self._note_shown(shown, number, outgoing)
         await self._write(
             partial(outbox.part_edited, row=row, holder=self._holder, part_no=number, text=text)
         )
+
+    def _must_end(self, row: OutboxRow, number: int, shown: Shown) -> bool:
+        """Whether the chat may show a part as unfinished though nothing of it will change."""
+        if row.state == "streaming" or not self._adapter.limits.ends_growth:
+            return False
+        is_unknown = number not in shown.parts and row.parts[number].edits > 0
+        return is_unknown or number in shown.growing
+
+    def _note_shown(self, shown: Shown, number: int, part: OutboundPart) -> None:
+        shown.parts[number] = (part.text, part.progress)
+        shown.edited_at = self._clock.monotonic()
+        if part.is_final:
+            shown.growing.discard(number)
+        else:
+            shown.growing.add(number)
 
     # -- ends --------------------------------------------------------------------------------------
 
@@ -258,7 +286,9 @@ class ReplySender:
                     raise LeaseLost from error
                 await self._clock.sleep(STORE_RETRY_S)
 
-    def _part(self, row: OutboxRow, number: int, text: str, progress: str) -> OutboundPart:
+    def _part(
+        self, row: OutboxRow, number: int, text: str, progress: str, part_count: int
+    ) -> OutboundPart:
         return OutboundPart(
             channel=row.channel,
             route=row.route,
@@ -267,4 +297,6 @@ class ReplySender:
             text=text,
             progress=progress,
             is_final=row.state != "streaming",
+            is_inline=row.is_inline,
+            part_count=part_count,
         )

@@ -1,0 +1,1 @@
+"""Feishu and Lark: long connection or signed webhook in, Open API out."""

@@ -1,0 +1,209 @@
+"""One Feishu or Lark app, as clawbot's channel: wires the parts and holds the life cycle.
+
+    receive:  long connection | webhook  →  dispatch (learn, parse, accept, ack)
+    send:     outbound (Markdown → text, post, card)  →  api
+
+References and routes made here are opaque to everybody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+
+import structlog
+
+from adapters.feishu.api import FeishuApi
+from adapters.feishu.config import FeishuConfig
+from adapters.feishu.dispatch import Dispatcher
+from adapters.feishu.facts import Identity
+from adapters.feishu.failures import AUTH_CODES
+from adapters.feishu.growth import Growth
+from adapters.feishu.http import HttpReceiver, SealedRequests
+from adapters.feishu.intake import Intake
+from adapters.feishu.long_connection import LongConnection, Timings
+from adapters.feishu.messenger import Messenger
+from adapters.feishu.names import Directory
+from adapters.feishu.outbound import MAX_SIZE, measure
+from adapters.feishu.signs import Signs
+from adapters.health import Health
+from adapters.payload import object_of
+from clawbot.errors import ChannelBroken, NotSent, Rejected, SendError
+from clawbot.messages import (
+    ChannelHealth,
+    InboundMessage,
+    Limits,
+    MessageRef,
+    OutboundPart,
+    ReplyRoute,
+)
+from clawbot.ports import Accept, Clock
+
+log = structlog.get_logger(__name__)
+
+_EDIT_INTERVAL_S = 0.5
+_SECRET_HINT = "check app_id, app_secret and domain, and that the app is published"  # noqa: S105
+
+
+def open_adapter(
+    name: str, config: FeishuConfig, clock: Clock, *, timings: Timings | None = None
+) -> FeishuAdapter:
+    """The adapter of the channel `name`. Nothing is connected until `check` or `receive`."""
+    return FeishuAdapter(name, config, clock, timings or Timings())
+
+
+class FeishuAdapter:
+    """A `ChannelAdapter` that can also edit, enrich, show that it works and tell its health."""
+
+    limits = Limits(
+        max_size=MAX_SIZE,
+        edit_interval_s=_EDIT_INTERVAL_S,
+        has_idempotency_keys=True,
+        ends_growth=True,
+    )
+
+    def __init__(self, name: str, config: FeishuConfig, clock: Clock, timings: Timings) -> None:
+        self._name = name
+        self._config = config
+        self._clock = clock
+        self._timings = timings
+        self._api = FeishuApi(config, clock)
+        self._directory = Directory(name, config, self._api, clock)
+        self._health = Health(name)
+        self._messenger = Messenger(name, config, self._api, clock)
+        self._growth = Growth(name, self._api, self._messenger, clock)
+        self._signs = Signs(name, config.typing_reaction, self._api, clock)
+
+    # -- life cycle --------------------------------------------------------------------------------
+
+    async def check(self) -> ChannelHealth:
+        """Fetch the tenant token and ask who the bot is.
+
+        Raises ChannelBroken if Feishu refuses the app; an unreachable Feishu is `degraded`.
+        """
+        try:
+            self.adopt(await self._api.identify())
+        except Rejected as error:
+            self._health.broken(f"Feishu refuses this app ({error}); {_SECRET_HINT}")
+            raise ChannelBroken(f"channel {self._name}: {self.health().detail}") from error
+        except SendError as error:
+            self._health.lost(str(error))
+        return self._health.snapshot()
+
+    def adopt(self, identity: Identity) -> None:
+        """Take this for who we are; `check` does so with what Feishu says."""
+        self._directory.identity = identity
+        self._health.learn(
+            bot=identity.name,
+            open_id=identity.open_id,
+            app_id=identity.app_id,
+            mode=self._config.mode,
+        )
+
+    async def receive(self, accept: Accept) -> None:
+        """Receive until cancelled. Raises ChannelBroken when an admin must act, and StartupError
+        when the port to listen on is taken.
+        """
+        try:
+            await self._until_identified()
+            intake = self.intake(accept)
+            if self._config.mode == "webhook":
+                receiver = HttpReceiver(self._name, self._config, intake.handle_http)
+                running = receiver.run(self._listening)
+            else:
+                connection = LongConnection(
+                    self._api, self._health, intake.handle_event, self._timings
+                )
+                running = connection.run()
+            await self._until_broken(running)
+        except ChannelBroken as error:
+            self._health.broken(str(error))
+            raise
+
+    def intake(self, accept: Accept) -> Intake:
+        """The doors for payloads, without a connection; call inside a running event loop."""
+        dispatcher = Dispatcher(self._name, accept, self._directory)
+        requests = SealedRequests(self._name, self._config, self._clock, dispatcher)
+        return Intake(dispatcher, requests)
+
+    async def close(self) -> None:
+        """Close connections; may be called twice."""
+        await self._directory.close()
+        await self._api.close()
+
+    def health(self) -> ChannelHealth:
+        """The state now, judged by the connection."""
+        return self._health.snapshot()
+
+    async def _until_identified(self) -> None:
+        """Own messages and mentions are known by our id, so nothing is received without it."""
+        pause_s = self._timings.backoff_s
+        while not self._is_identified():
+            await self.check()
+            if self._is_identified():
+                return
+            self._health.lost("Feishu does not say who the bot is; add the feature Bot to the app")
+            await self._clock.sleep(pause_s)
+            pause_s = min(pause_s * 2, self._timings.max_backoff_s)
+
+    def _is_identified(self) -> bool:
+        return bool(self._directory.identity.open_id)
+
+    async def _until_broken(self, running: Coroutine[None, None, None]) -> None:
+        """Run the receiver; a send that Feishu refuses for our account's sake ends it too."""
+        tasks = [
+            asyncio.create_task(running, name=f"feishu receiver {self._name}"),
+            asyncio.create_task(self._health.wait_broken(), name=f"feishu watch {self._name}"),
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _listening(self, url: str) -> None:
+        self._health.learn(listening=url)
+        self._health.up()
+
+    # -- sending -----------------------------------------------------------------------------------
+
+    async def send(self, part: OutboundPart) -> MessageRef:
+        """Send a part once, however often it is tried: its key is Feishu's `uuid`."""
+        async with self._account_watched():
+            return await self._messenger.send(part)
+
+    def measure(self, text: str) -> int:
+        """See `outbound.measure`."""
+        return measure(text)
+
+    async def edit(self, ref: MessageRef, part: OutboundPart) -> None:
+        """Show the whole text; an update of a text that still grows may be left out."""
+        async with self._account_watched():
+            await self._growth.edit(ref.id, part)
+
+    async def typing(self, route: ReplyRoute, *, active: bool) -> None:
+        """A reaction on the message that is being answered."""
+        if route.token:
+            await self._signs.show(route.token, active=active)
+
+    @asynccontextmanager
+    async def _account_watched(self) -> AsyncIterator[None]:
+        """A refusal of the app itself ends the channel; the reply waits for an admin to help."""
+        try:
+            yield
+        except Rejected as error:
+            if error.code not in AUTH_CODES:
+                raise
+            self._health.broken(f"Feishu refuses this app ({error}); {_SECRET_HINT}")
+            raise NotSent(str(error)) from error
+
+    # -- enriching ---------------------------------------------------------------------------------
+
+    async def enrich(self, raw: str) -> InboundMessage:
+        """Load the names and messages that a message lacks; what cannot be had reads as its id."""
+        return await self._directory.complete(object_of(json.loads(raw)))

@@ -1,0 +1,64 @@
+"""From a verified payload to its acknowledgement: learn, parse, commit, in the order of arrival.
+
+Both ways in (long connection and webhook) end here. What is acknowledged is stored or is none of
+ours; what could not be stored is not, so that Feishu delivers it again.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from adapters.feishu.inbound import chat_of, event_type, parse_event
+from adapters.feishu.names import Directory
+from adapters.order import ArrivalOrder
+from adapters.payload import Json
+from clawbot.errors import StoreUnavailable
+from clawbot.messages import Ignored
+from clawbot.ports import Accept
+
+log = structlog.get_logger(__name__)
+
+_CHAT_CHANGES = frozenset({"im.chat.updated_v1", "im.chat.disbanded_v1"})
+
+
+class Dispatcher:
+    """Gives payloads to `accept`, in order of arrival within a chat."""
+
+    def __init__(self, channel: str, accept: Accept, directory: Directory) -> None:
+        self._channel = channel
+        self._accept = accept
+        self._directory = directory
+        self._order = ArrivalOrder()
+
+    async def dispatch(self, payload: Json) -> Json | None:
+        """Handle one payload; the body to acknowledge it with, None when it must not be.
+
+        Call it in order of arrival: the place in the chat's queue is taken before it first waits.
+        """
+        async with self._order.turn(chat_of(payload)):
+            try:
+                return await self._take(payload)
+            except Exception:
+                # The boundary of one payload: no ack, so that it comes again; the others go on.
+                log.exception("feishu_payload_failed", channel=self._channel)
+                return None
+
+    async def _take(self, payload: Json) -> Json | None:
+        if event_type(payload) in _CHAT_CHANGES:
+            self._directory.forget_chat(chat_of(payload))
+        await self._directory.prepare(payload)
+        message = parse_event(payload, self._directory.facts)
+        if isinstance(message, Ignored):
+            log.info(
+                "feishu_ignored",
+                channel=self._channel,
+                reason=message.reason,
+                kind=event_type(payload),
+            )
+            return {}
+        try:
+            await self._accept(message)
+        except StoreUnavailable as error:
+            log.warning("feishu_not_stored", channel=self._channel, error=str(error))
+            return None
+        return {}

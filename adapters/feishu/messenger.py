@@ -1,0 +1,116 @@
+"""Gets one part of a reply into its chat: as an answer in its topic, as a quote, or plainly.
+
+Every attempt at a part carries the same `uuid`, whatever form it takes, so that Feishu takes one of
+them at most. What cannot be shown in one form is tried in a simpler one; an answer to a message
+that is gone is sent without it.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from adapters.feishu.api import FeishuApi, Sent
+from adapters.feishu.config import FeishuConfig
+from adapters.feishu.failures import CONTENT_CODES, GONE_CODES, LENGTH_CODES, SCOPE_CODES
+from adapters.feishu.outbound import card, card_reference, content, form_of, forms_after
+from adapters.feishu.references import CARD, POST, STREAM, Reference
+from clawbot.errors import NotSent, OutcomeUnknown, Rejected
+from clawbot.messages import MessageRef, OutboundPart, ReplyRoute
+from clawbot.ports import Clock
+
+log = structlog.get_logger(__name__)
+
+_OTHER_FORM = CONTENT_CODES | LENGTH_CODES
+_CARD_KIT_PAUSE_S = 3600.0
+
+
+class Messenger:
+    """Sends parts of replies."""
+
+    def __init__(self, channel: str, config: FeishuConfig, api: FeishuApi, clock: Clock) -> None:
+        self._channel = channel
+        self._config = config
+        self._api = api
+        self._clock = clock
+        self._card_kit_from = float("-inf")
+
+    async def send(self, part: OutboundPart) -> MessageRef:
+        """Send a part, in a form that can grow if it will; raises as `ports.ChannelAdapter`."""
+        if part.is_final or not part.route.can_edit:
+            form = form_of(part.text, self._config.answer_format)
+            return await self._in_some_form(part, form, part.key)
+        return await self._growing(part)
+
+    async def resend(self, part: OutboundPart, uuid: str) -> MessageRef:
+        """Send a part anew whose message cannot be changed any more."""
+        return await self._in_some_form(part, form_of(part.text, self._config.answer_format), uuid)
+
+    async def _growing(self, part: OutboundPart) -> MessageRef:
+        way = self._config.streaming
+        if way == "card_kit" and self._clock.monotonic() >= self._card_kit_from:
+            card_id = await self._card(part)
+            if card_id:
+                try:
+                    sent = await self._place(
+                        part.route, "interactive", card_reference(card_id), part.key
+                    )
+                except Rejected as error:
+                    if error.code not in _OTHER_FORM:
+                        raise
+                else:
+                    return self._reference(part.route, sent, STREAM, card_id)
+        return await self._in_some_form(part, POST if way == "edits" else CARD, part.key)
+
+    async def _card(self, part: OutboundPart) -> str:
+        """A card that can grow, "" where Feishu refuses to make one. A card that is made and never
+        sent is nowhere to be seen.
+        """
+        try:
+            return await self._api.create_card(card(part.text, part.progress, streaming=True))
+        except OutcomeUnknown as error:
+            raise NotSent(str(error)) from error
+        except Rejected as error:
+            if error.code in SCOPE_CODES:
+                self._card_kit_from = self._clock.monotonic() + _CARD_KIT_PAUSE_S
+            log.info("feishu_no_card_kit", channel=self._channel, error=str(error))
+            return ""
+
+    async def _in_some_form(self, part: OutboundPart, form: str, uuid: str) -> MessageRef:
+        forms = forms_after(form)
+        for tried in forms:
+            kind, body = content(part.text, tried, part.progress)
+            try:
+                sent = await self._place(part.route, kind, body, uuid)
+            except Rejected as error:
+                if error.code not in _OTHER_FORM or tried == forms[-1]:
+                    raise
+                log.info("feishu_form_refused", channel=self._channel, form=tried, error=str(error))
+            else:
+                return self._reference(part.route, sent, tried)
+        raise AssertionError("the last form raises")  # pragma: no cover
+
+    async def _place(self, route: ReplyRoute, kind: str, body: str, uuid: str) -> Sent:
+        """Answer the message that the route names; the message at hand or the plain chat where it
+        is gone.
+        """
+        in_thread = route.thread is not None
+        anchors = [route.reply_to, route.token if in_thread else None]
+        for anchor in dict.fromkeys(each for each in anchors if each):
+            try:
+                return await self._api.reply(
+                    route.chat_id, anchor, kind, body, uuid, in_thread=in_thread
+                )
+            except Rejected as error:
+                if error.code not in GONE_CODES:
+                    raise
+                log.info("feishu_anchor_gone", channel=self._channel, error=str(error))
+        return await self._api.send(route.chat_id, kind, body, uuid)
+
+    def _reference(self, route: ReplyRoute, sent: Sent, form: str, card_id: str = "") -> MessageRef:
+        since_ms = self._clock.now_ms() if card_id else 0
+        reference = Reference(
+            message_id=sent.message_id, form=form, card_id=card_id, since_ms=since_ms
+        )
+        # In a group of topics the route's thread is the first message; the topic's id comes now.
+        is_new = route.thread is not None and sent.thread_id not in {"", route.thread}
+        return MessageRef(id=reference.encode(), thread=sent.thread_id if is_new else None)

@@ -1,0 +1,44 @@
+"""What a `MessageRef` of Feishu holds: enough to change the message from any process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from adapters.payload import dump, number_of, object_of, parse, text_of
+
+STREAM = "stream"
+CARD = "card"
+POST = "post"
+TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """A message that we sent.
+
+    form: stream (a card that grows by the card kit), card, post or text. card_id: of a stream.
+    since_ms: when it was sent; a card's sequence counts from here.
+    """
+
+    message_id: str
+    form: str
+    card_id: str = ""
+    since_ms: int = 0
+
+    def encode(self) -> str:
+        """As the text that the core keeps."""
+        fields = {"m": self.message_id, "f": self.form}
+        if self.card_id:
+            return dump(fields | {"c": self.card_id, "t": self.since_ms})
+        return dump(fields)
+
+    @classmethod
+    def decode(cls, text: str) -> Reference:
+        """Back from the text."""
+        fields = object_of(parse(text))
+        return cls(
+            message_id=text_of(fields.get("m")),
+            form=text_of(fields.get("f")) or TEXT,
+            card_id=text_of(fields.get("c")),
+            since_ms=number_of(fields.get("t")) or 0,
+        )

@@ -1,0 +1,52 @@
+"""The reaction that says a message is being answered; at best effort, never in anybody's way."""
+
+from __future__ import annotations
+
+import structlog
+
+from adapters.feishu.api import FeishuApi
+from adapters.feishu.failures import SCOPE_CODES
+from adapters.recent import Recent
+from clawbot.errors import Rejected, SendError
+from clawbot.ports import Clock
+
+log = structlog.get_logger(__name__)
+
+_KEPT_S = 3600.0
+_MAX_SIGNS = 5_000
+_REFUSED_S = 3600.0
+
+
+class Signs:
+    """Puts the reaction on and takes it off again."""
+
+    def __init__(self, channel: str, emoji: str, api: FeishuApi, clock: Clock) -> None:
+        self._channel = channel
+        self._emoji = emoji
+        self._api = api
+        self._clock = clock
+        self._shown: Recent[str] = Recent(clock, kept_s=_KEPT_S, at_most=_MAX_SIGNS)
+        self._refused_until = float("-inf")
+
+    async def show(self, message_id: str, *, active: bool) -> None:
+        """Begin or end the sign on a message; may be called twice."""
+        if not self._emoji or self._clock.monotonic() < self._refused_until:
+            return
+        try:
+            await (self._begin(message_id) if active else self._end(message_id))
+        except SendError as error:
+            if isinstance(error, Rejected) and error.code in SCOPE_CODES:
+                self._refused_until = self._clock.monotonic() + _REFUSED_S
+            log.info("feishu_sign_failed", channel=self._channel, error=str(error))
+
+    async def _begin(self, message_id: str) -> None:
+        if message_id not in self._shown:
+            self._shown.remember(message_id, await self._api.react(message_id, self._emoji))
+
+    async def _end(self, message_id: str) -> None:
+        """Also a sign that another process put on: Feishu knows which ones are ours."""
+        known = self._shown.get(message_id)
+        self._shown.forget(message_id)
+        ours = [known] if known else await self._api.own_reactions(message_id, self._emoji)
+        for reaction_id in ours:
+            await self._api.unreact(message_id, reaction_id)
