@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from clawbot.adapter_host import AdapterHost
 from clawbot.channels import CHANNEL_TYPES, load
@@ -30,7 +31,7 @@ async def open_adapter_host(
         heartbeat_of(config, store, clock, process_id, f"adapter {channel}"),
         channel,
         adapter,
-        Intake(store, clock, rules_of(config, channel, adapter)),
+        Intake(store, clock, rules_of(config, channel, adapter), process_id),
         grace_s=config.limits.grace_s,
     )
 
@@ -47,4 +48,5 @@ def rules_of(config: Config, channel: str, adapter: ChannelAdapter) -> ChannelRu
         context_age_ms=round(limits.context_age_s * 1000),
         enrich_ms=round(limits.enrich_deadline_s * 1000),
         late_after_ms=round(limits.late_after_s * 1000),
+        is_owner=partial(config.is_owner, channel),
     )
