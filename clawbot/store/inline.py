@@ -113,6 +113,16 @@ def pass_on(tx: Transaction, inbox_id: int, outbox_id: int) -> None:
         )
 
 
+def release_holder(tx: Transaction, holder: str) -> None:
+    """Let anybody answer what only a process that has ended could; who it was stays known."""
+    for table in (inbox, outbox):
+        tx.conn.execute(
+            update(table)
+            .where(table.c.settled_ms.is_(None), table.c.inline_holder == holder)
+            .values(inline_until_ms=0)
+        )
+
+
 def _take_back(tx: Transaction, inbox_id: int, holder: str, now_ms: int) -> None:
     """Make what travelled in the lost response unsent again.
 

@@ -15,6 +15,7 @@ from sqlalchemy import delete, select, update
 
 from clawbot.messages import ChannelHealth
 from clawbot.ports import Transaction
+from clawbot.store import inline
 from clawbot.store.outbox import release_holder
 from clawbot.store.schema import channel_state, inbox, processes, sessions, turns
 from clawbot.store.topics import TURNS
@@ -85,6 +86,7 @@ def release(tx: Transaction, process_id: str) -> None:
         .where(inbox.c.enrich_holder == process_id, inbox.c.enrich_by_ms.is_not(None))
         .values(enrich_holder=None)
     )
+    inline.release_holder(tx, process_id)
     release_holder(tx, process_id)
     tx.conn.execute(delete(processes).where(processes.c.id == process_id))
 
