@@ -11,6 +11,8 @@ letter, without parameters.
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -40,6 +42,11 @@ metadata = MetaData(
 
 # SQLite numbers rows by itself only for a column declared INTEGER.
 _RowId = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def _partial(name: str, *columns: Column[Any], where: str) -> Index:
+    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
+
 
 inbox = Table(
     "inbox",
@@ -77,27 +84,14 @@ inbox = Table(
     Column("inline_until_ms", BigInteger),
     UniqueConstraint("channel", "identity"),
 )
-Index(
-    "ix_inbox_open",
-    inbox.c.session_key,
-    inbox.c.seq,
-    sqlite_where=text("settled_ms IS NULL"),
-    postgresql_where=text("settled_ms IS NULL"),
-)
-Index(
-    "ix_inbox_unenriched",
-    inbox.c.channel,
-    inbox.c.id,
-    sqlite_where=text("enrich_by_ms IS NOT NULL"),
-    postgresql_where=text("enrich_by_ms IS NOT NULL"),
-)
-Index(
+_partial("ix_inbox_open", inbox.c.session_key, inbox.c.seq, where="settled_ms IS NULL")
+_partial("ix_inbox_unenriched", inbox.c.channel, inbox.c.id, where="enrich_by_ms IS NOT NULL")
+_partial(
     "ix_inbox_context",
     inbox.c.channel,
     inbox.c.chat_id,
     inbox.c.id,
-    sqlite_where=text("state = 'context'"),
-    postgresql_where=text("state = 'context'"),
+    where="state = 'context'",
 )
 Index("ix_inbox_turn", inbox.c.turn_id)
 Index("ix_inbox_chat", inbox.c.channel, inbox.c.chat_id, inbox.c.place_thread)
@@ -152,6 +146,9 @@ sessions = Table(
     Column("owner", Text),
     # When a turn was first wanted; a hint for claims, whose truth is the inbox and the turns.
     Column("due_ms", BigInteger),
+    # Not before then, though it is due: for more of a burst, or for the end of a question's time.
+    Column("wait_until_ms", BigInteger),
+    Column("interrupted_turn", Text),  # the newest turn that a message of its sender cut short
     Column("settings", JSON(none_as_null=True)),
     Column("work_dirs", JSON(none_as_null=True)),  # none: the usual one
     Column("archived", Boolean, nullable=False, server_default=false()),
@@ -160,18 +157,8 @@ sessions = Table(
     Column("created_ms", BigInteger, nullable=False),
     Column("active_ms", BigInteger, nullable=False),
 )
-Index(
-    "ix_sessions_due",
-    sessions.c.due_ms,
-    sqlite_where=text("owner IS NULL AND due_ms IS NOT NULL"),
-    postgresql_where=text("owner IS NULL AND due_ms IS NOT NULL"),
-)
-Index(
-    "ix_sessions_owner",
-    sessions.c.owner,
-    sqlite_where=text("owner IS NOT NULL"),
-    postgresql_where=text("owner IS NOT NULL"),
-)
+_partial("ix_sessions_due", sessions.c.due_ms, where="owner IS NULL AND due_ms IS NOT NULL")
+_partial("ix_sessions_owner", sessions.c.owner, where="owner IS NOT NULL")
 Index("ix_sessions_active_ms", sessions.c.active_ms)
 Index("ix_sessions_base_key", sessions.c.base_key)
 
@@ -259,12 +246,33 @@ turns = Table(
     Column("started_ms", BigInteger, nullable=False),
     Column("ended_ms", BigInteger),
 )
-Index(
-    "ix_turns_open",
-    turns.c.session_key,
-    sqlite_where=text("ended_ms IS NULL"),
-    postgresql_where=text("ended_ms IS NULL"),
+_partial("ix_turns_open", turns.c.session_key, where="ended_ms IS NULL")
+
+# Questions of tools to people; see store.approvals.
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("session_key", Text, nullable=False),
+    Column("turn_id", Text, nullable=False),
+    Column("call_seq", BigInteger, nullable=False),  # the tool call's number in the history
+    Column("tool", Text, nullable=False),
+    Column("arguments_hash", Text, nullable=False),
+    Column("question", Text, nullable=False),
+    Column("channel", Text, nullable=False),
+    Column("chat_id", Text, nullable=False),
+    Column("thread", Text, nullable=False, server_default=""),
+    Column("people", JSON, nullable=False),  # ids of who may decide, beside owners
+    Column("state", Text, nullable=False),  # open, approved, denied, expired, cancelled
+    Column("decided_by", Text, nullable=False, server_default=""),
+    Column("reason", Text, nullable=False, server_default=""),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("expires_ms", BigInteger, nullable=False),
+    Column("decided_ms", BigInteger),
+    Column("used_ms", BigInteger),
+    UniqueConstraint("turn_id", "call_seq"),
 )
+_partial("ix_approvals_open", approvals.c.session_key, where="decided_ms IS NULL")
 
 outbox = Table(
     "outbox",
@@ -297,35 +305,22 @@ outbox = Table(
     Column("created_ms", BigInteger, nullable=False),
     Column("settled_ms", BigInteger),
 )
-Index(
+_partial(
     "ix_outbox_open",
     outbox.c.channel,
     outbox.c.chat_id,
     outbox.c.lane_thread,
-    sqlite_where=text("settled_ms IS NULL"),
-    postgresql_where=text("settled_ms IS NULL"),
+    where="settled_ms IS NULL",
 )
-Index(
-    "ix_outbox_held",
-    outbox.c.channel,
-    outbox.c.chat_id,
-    sqlite_where=text("state = 'held'"),
-    postgresql_where=text("state = 'held'"),
-)
-Index(
-    "ix_outbox_inline",
-    outbox.c.inbox_id,
-    sqlite_where=text("inline_holder IS NOT NULL"),
-    postgresql_where=text("inline_holder IS NOT NULL"),
-)
+_partial("ix_outbox_held", outbox.c.channel, outbox.c.chat_id, where="state = 'held'")
+_partial("ix_outbox_inline", outbox.c.inbox_id, where="inline_holder IS NOT NULL")
 
-Index(
+_partial(
     "ix_outbox_inactive",
     outbox.c.channel,
     outbox.c.chat_id,
     outbox.c.lane_thread,
-    sqlite_where=text("reason = 'inactive'"),
-    postgresql_where=text("reason = 'inactive'"),
+    where="reason = 'inactive'",
 )
 
 outbox_parts = Table(
