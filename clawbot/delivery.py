@@ -12,11 +12,12 @@ from functools import partial
 
 import structlog
 
+from clawbot.commands.tasks import footer
 from clawbot.errors import LeaseLost, StoreUnavailable
 from clawbot.lease import Heartbeat
 from clawbot.ports import ChannelAdapter, Clock, Store
 from clawbot.reply import ReplySender
-from clawbot.store import outbox
+from clawbot.store import lanes, outbox
 from clawbot.store.outbox import OutboxRow
 from clawbot.store.topics import draft_topic, outbox_topic
 
@@ -74,12 +75,13 @@ class Delivery:
         try:
             rows = await self._store.write(
                 partial(
-                    outbox.claim,
+                    lanes.claim,
                     channel=self._channel,
                     holder=self._heartbeat.process_id,
                     now_ms=self._clock.now_ms(),
                     limit=room,
                     split=self.sender.split,
+                    footer=footer,
                 )
             )
         except StoreUnavailable as error:

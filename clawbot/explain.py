@@ -23,12 +23,13 @@ from clawbot.channels import CHANNEL_TYPES, load
 from clawbot.clock import SystemClock
 from clawbot.config import ChannelConfig, Config
 from clawbot.errors import ChannelBroken, ClawbotError, ConfigError, StartupError
-from clawbot.intake import ChannelRules, StoredDirectory, admit
+from clawbot.intake import ChannelRules, admit
 from clawbot.messages import Accepted, Ignored, InboundMessage
 from clawbot.parts.adapter import rules_of
 from clawbot.ports import ChannelAdapter, Enricher, PayloadReader, Transaction
 from clawbot.router import Route, route
 from clawbot.store import inbox
+from clawbot.store.directory import StoredDirectory
 from clawbot.store.schema import inbox as inbox_rows
 
 CHECK_TIMEOUT_S = 20.0

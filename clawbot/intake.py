@@ -7,39 +7,29 @@ message that was not stored.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 import structlog
-from sqlalchemy import RowMapping, bindparam, select
+from sqlalchemy import RowMapping
 
 from clawbot.access import GateFacts, Verdict, judge
 from clawbot.commands.answers import answer
 from clawbot.commands.execute import execute
 from clawbot.commands.grammar import Command, parse
+from clawbot.commands.tasks import Standing
 from clawbot.config import ChannelPolicy
-from clawbot.messages import Accepted, ChatType, InboundMessage, Place
+from clawbot.messages import Accepted, ChatType, InboundMessage
 from clawbot.ports import Clock, Store, Transaction
 from clawbot.router import Route, route
 from clawbot.session_key import SessionKey
-from clawbot.store import events, inbox, inline, outbox, sessions
-from clawbot.store.schema import aliases, places
-from clawbot.store.schema import sessions as session_rows
+from clawbot.store import events, inbox, inline, outbox, places, sessions
+from clawbot.store.directory import StoredDirectory
 
 log = structlog.get_logger(__name__)
 
 DAY_MS = 86_400_000
-
-_ALIAS = select(aliases.c.session_key).where(
-    aliases.c.channel == bindparam("of_channel"),
-    aliases.c.chat_id == bindparam("of_chat"),
-    aliases.c.thread == bindparam("of_thread"),
-)
-_ACTIVE = select(places.c.active_session).where(
-    places.c.channel == bindparam("of_channel"),
-    places.c.chat_id == bindparam("of_chat"),
-    places.c.thread == bindparam("of_thread"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,47 +48,7 @@ class ChannelRules:
     context_age_ms: int
     enrich_ms: int
     late_after_ms: int
-
-
-class StoredDirectory:
-    """The router's look-ups in the store, within one transaction."""
-
-    def __init__(self, tx: Transaction, message: InboundMessage, now_ms: int) -> None:
-        self._tx = tx
-        self._message = message
-        self._now_ms = now_ms
-
-    def alias_of(self, channel: str, chat_id: str, thread: str) -> str | None:
-        """See `router.Directory`. A thread whose root began a session here is joined to it now."""
-        params = {"of_channel": channel, "of_chat": chat_id, "of_thread": thread}
-        found: str | None = self._tx.conn.execute(_ALIAS, params).scalar_one_or_none()
-        root = self._message.thread_root
-        if found is not None or root is None or root == thread:
-            return found
-        by_root = str(SessionKey.of_chat(channel, chat_id, thread=root))
-        if not self.has_session(by_root):
-            return None
-        outbox.learn_alias(self._tx, channel, chat_id, thread, by_root, self._now_ms)
-        return by_root
-
-    def active_session(self, place: Place) -> str | None:
-        """See `router.Directory`."""
-        params = {
-            "of_channel": place.channel,
-            "of_chat": place.chat_id,
-            "of_thread": place.thread or "",
-        }
-        chosen: str | None = self._tx.conn.execute(_ACTIVE, params).scalar_one_or_none()
-        return chosen
-
-    def has_session(self, key: str) -> bool:
-        """Whether a session exists."""
-        return (
-            self._tx.conn.execute(
-                select(session_rows.c.key).where(session_rows.c.key == key)
-            ).scalar_one_or_none()
-            is not None
-        )
+    is_owner: Callable[[str], bool] = lambda _user_id: False
 
 
 class Intake:
@@ -306,7 +256,22 @@ def _answer_command(
     now_ms: int,
 ) -> Accepted:
     """Carry a command out and answer it, past the lane, in the same transaction."""
-    done = execute(tx, command, message, way.session, model=rules.model, now_ms=now_ms)
+    done = execute(
+        tx,
+        command,
+        message,
+        way.session,
+        model=rules.model,
+        now_ms=now_ms,
+        standing=Standing(
+            place=way.place,
+            base=way.base,
+            active=way.session,
+            is_owner=rules.is_owner(message.sender.id),
+            like=message.text,
+            now_ms=now_ms,
+        ),
+    )
     if command.name == "new" and command.words:
         return _queue(tx, replace(message, text=command.words), way, rules, now_ms)
     row_id = inbox.put(
@@ -377,6 +342,9 @@ def _enqueue(
         chat_type="dm" if is_direct else "group",
         wants_turn=state == "queued",
     )
+    if way is not None:
+        viewer = places.viewer_of(way.place)
+        places.begin_reading(tx, viewer, str(session), numbers.visible_total)
     row_id = inbox.put(
         tx,
         message,

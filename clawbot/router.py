@@ -19,8 +19,12 @@ from clawbot.session_key import SessionKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Where a message belongs and where its answer stands."""
+    """Where a message belongs and where its answer stands.
 
+    base: the session of the place itself; session: the one that people there have chosen.
+    """
+
+    base: SessionKey
     session: SessionKey
     place: Place
     reply: ReplyRoute
@@ -44,10 +48,9 @@ def route(message: InboundMessage, scope: str, directory: Directory, *, can_edit
     if thread is None and scope == "thread":
         thread = message.opens_thread
     place = Place(channel=message.channel, chat_id=message.chat_id, thread=thread)
+    base = _base_session(message, scope, place, directory)
     chosen = directory.active_session(place)
-    session = (
-        SessionKey.parse(chosen) if chosen else _base_session(message, scope, place, directory)
-    )
+    session = SessionKey.parse(chosen) if chosen else base
     reply = ReplyRoute(
         chat_id=message.chat_id,
         thread=thread,
@@ -55,7 +58,7 @@ def route(message: InboundMessage, scope: str, directory: Directory, *, can_edit
         token=message.reply_token,
         can_edit=can_edit,
     )
-    return Route(session=session, place=place, reply=reply)
+    return Route(base=base, session=session, place=place, reply=reply)
 
 
 def _base_session(

@@ -13,6 +13,8 @@ _TEXTS = {
             "- `/new` begins a new conversation\n"
             "- `/stop` stops what I am doing here\n"
             "- `/status` tells what I am doing here\n"
+            "- `/task new ID` opens a conversation beside this one, `/task done` closes it\n"
+            "- `/sessions` lists the conversations here, `/use ID` goes to one, `/unread` reads\n"
             "- `/help` shows this\n\n"
             "Where a message must not begin with `/`, write `!stop` instead."
         ),
@@ -21,6 +23,8 @@ _TEXTS = {
             "- `/new` 开始新对话\n"
             "- `/stop` 停止当前任务\n"
             "- `/status` 查看当前状态\n"
+            "- `/task new 编号` 另开一个会话，`/task done` 结束它\n"
+            "- `/sessions` 列出这里的会话，`/use 编号` 切换，`/unread` 查看未读\n"
             "- `/help` 显示本说明\n\n"
             "如果消息不能以 `/` 开头，请写 `!stop`。"
         ),
@@ -74,6 +78,39 @@ _TEXTS = {
         ),
         "我这边出了问题，请再试一次；若仍失败，请把错误编号告诉管理员。（错误编号 {error_id}）",
     ),
+    "base_name": ("main conversation", "主会话"),
+    "task_name": ("task {task}", "任务 {task}"),
+    "task_help": (
+        "Write `/task new ID`, `/task use ID` or `/task done ID`; an ID is a word or number.",
+        "请写 `/task new 编号`、`/task use 编号` 或 `/task done 编号`。",
+    ),
+    "task_new": (
+        "Task {task} is open; what you write here now goes to it. `/use base` goes back.",
+        "已打开任务 {task}，接下来的消息都属于它。用 `/use base` 返回主会话。",
+    ),
+    "task_exists": (
+        "There is a task {task} already; `/use {task}` goes to it.",
+        "任务 {task} 已存在，用 `/use {task}` 切换过去。",
+    ),
+    "task_unknown": ("There is no open task {task} here.", "这里没有打开的任务 {task}。"),
+    "task_done": ("Task {task} is closed.", "任务 {task} 已结束。"),
+    "use": ("You are in: {name}.", "当前会话：{name}。"),
+    "use_unknown": (
+        "There is no conversation {name} here; `/sessions` lists them.",
+        "这里没有会话 {name}，用 `/sessions` 查看列表。",
+    ),
+    "sessions": ("Conversations here:\n{lines}", "这里的会话：\n{lines}"),
+    "mark_active": ("active", "当前"),
+    "mark_running": ("working", "运行中"),
+    "mark_unread": ("{count} unread", "{count} 条未读"),
+    "nothing_unread": ("Nothing is unread.", "没有未读消息。"),
+    "footer": ("_Unread: {parts}. Write `/unread`._", "_未读：{parts}。发送 `/unread` 查看。_"),
+    "footer_part": ("{name} ({count})", "{name}（{count}）"),
+    "footer_joint": (", ", "，"),
+    "choose_on_page": (
+        "Choose the conversation in the list, or open a new one there.",
+        "请在列表中选择会话，或新建一个。",
+    ),
     "dm_denied": (
         (
             "I may not talk with you yet. An admin can add your id `{sender}` to "
@@ -87,7 +124,7 @@ _TEXTS = {
 }
 
 
-def answer(name: str, *, like: str, **values: object) -> str:
+def answer(name: str, /, *, like: str, **values: object) -> str:
     """The text `name` in the language of `like` (Chinese when it holds Chinese characters)."""
     english, chinese = _TEXTS[name]
     return (chinese if _CJK.search(like) else english).format(**values)

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, select
 
+from clawbot.commands import tasks
 from clawbot.commands.answers import answer
 from clawbot.commands.grammar import Command
+from clawbot.commands.tasks import Standing
 from clawbot.messages import ChatType, InboundMessage
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
@@ -31,9 +33,15 @@ def execute(
     *,
     model: str,
     now_ms: int,
+    standing: Standing | None = None,
 ) -> Answered:
-    """Carry out a command of a session, or, from the root of a threaded chat, of the chat."""
+    """Carry out a command of a session, or, from the root of a threaded chat, of the chat.
+
+    standing: where it was given; None where people choose their session otherwise (the web page).
+    """
     like = message.text
+    if command.name in {"task", "sessions", "use", "unread"}:
+        return _about_sessions(tx, command, standing, like)
     if command.name == "help":
         return Answered(text=answer("help", like=like))
     if command.name == "new":
@@ -53,6 +61,20 @@ def execute(
     else:
         text = answer("stopped" if done.had_turn else "nothing_to_stop", like=like)
     return Answered(text=text, seq=done.seq)
+
+
+def _about_sessions(
+    tx: Transaction, command: Command, standing: Standing | None, like: str
+) -> Answered:
+    if standing is None:
+        return Answered(text=answer("choose_on_page", like=like))
+    if command.name == "task":
+        return Answered(text=tasks.task(tx, command.words, standing))
+    if command.name == "use" and command.words:
+        return Answered(text=tasks.use(tx, command.words, standing))
+    if command.name == "unread":
+        return Answered(text=tasks.unread(tx, standing))
+    return Answered(text=tasks.listing(tx, standing))
 
 
 def _status(tx: Transaction, session: SessionKey, like: str, model: str, now_ms: int) -> str:

@@ -20,11 +20,19 @@ NAMES = {
     "停止": "stop",
     "status": "status",
     "状态": "status",
+    "task": "task",
+    "任务": "task",
+    "sessions": "sessions",
+    "会话": "sessions",
+    "use": "use",
+    "切换": "use",
+    "unread": "unread",
+    "未读": "unread",
 }
 BARE = {"stop": "stop", "停止": "stop"}
 
-# What may follow the name: help and status take nothing, else the line is a question to the agent.
-_TAKES_WORDS = frozenset({"new", "stop"})
+# The others take nothing: with words behind them the line is a question to the agent.
+_TAKES_WORDS = frozenset({"new", "stop", "task", "use"})
 _MARKED = re.compile(r"[/!／！](\w+)(?:\s+(.*))?", re.DOTALL)
 
 

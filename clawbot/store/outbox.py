@@ -10,31 +10,25 @@ until it is settled; when the holder dies it is free again, and a part that was 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from sqlalchemy import (
-    ColumnElement,
-    FromClause,
     RowMapping,
-    and_,
     case,
     delete,
     func,
     insert,
-    or_,
     select,
-    tuple_,
     update,
 )
 
 from clawbot.errors import LeaseLost
-from clawbot.messages import MessageRef, ReplyRoute
+from clawbot.messages import MessageRef, Place, ReplyRoute
 from clawbot.ports import Transaction
+from clawbot.store import places
 from clawbot.store.schema import aliases, outbox, outbox_parts, turns
 from clawbot.store.topics import draft_topic, outbox_topic
-
-BLOCKING = ("pending", "sending")
 
 _INSERT = insert(outbox).returning(outbox.c.id)
 
@@ -67,7 +61,16 @@ class OutboxRow:
     tries: int = 0
     created_ms: int = 0
     is_inline: bool = False
+    visible_no: int | None = None
+    lane_thread: str = ""
     parts: dict[int, Part] = field(default_factory=dict)
+
+    @property
+    def place(self) -> Place:
+        """Where it is sent to."""
+        return Place(
+            channel=self.channel, chat_id=self.route.chat_id, thread=self.lane_thread or None
+        )
 
 
 def part_key(outbox_id: int, part_no: int, created_ms: int) -> str:
@@ -86,6 +89,7 @@ def add(
     session_key: str | None = None,
     turn_id: str | None = None,
     inbox_id: int | None = None,
+    visible_no: int | None = None,
     skips_lane: bool = False,
 ) -> int:
     """Put a reply into the outbox; return its id."""
@@ -100,6 +104,7 @@ def add(
             "session_key": session_key,
             "turn_id": turn_id,
             "inbox_id": inbox_id,
+            "visible_no": visible_no,
             "route": asdict(route),
             "text": text,
             "created_ms": now_ms,
@@ -109,87 +114,21 @@ def add(
     return row_id
 
 
-def freeze(tx: Transaction, outbox_id: int, text: str, channel: str) -> None:
-    """End the growth of a streaming reply; its holder and parts stay."""
+def freeze(
+    tx: Transaction, outbox_id: int, text: str, channel: str, visible_no: int | None = None
+) -> None:
+    """End the growth of a streaming reply; its holder and parts stay. A held one stays held."""
+    state = case((outbox.c.state == "streaming", "pending"), else_=outbox.c.state)
     tx.conn.execute(
         update(outbox)
-        .where(outbox.c.id == outbox_id, outbox.c.state == "streaming")
-        .values(state="pending", text=text)
+        .where(outbox.c.id == outbox_id, outbox.c.state.in_(("streaming", "held")))
+        .values(state=state, text=text, visible_no=visible_no)
     )
     tx.ring(outbox_topic(channel))
     tx.ring(draft_topic(channel))
 
 
 # -- the holder's side -----------------------------------------------------------------------------
-
-
-def _position(table: FromClause = outbox) -> ColumnElement[int]:
-    return func.coalesce(table.c.lane_pos, table.c.id * 2)
-
-
-def claim(
-    tx: Transaction,
-    channel: str,
-    holder: str,
-    now_ms: int,
-    *,
-    limit: int,
-    split: Callable[[str], list[str]],
-) -> list[OutboxRow]:
-    """Take the replies of a channel whose turn it is, the oldest lanes first.
-
-    The first part of a reply that has none yet is begun here, in the same transaction: `split` cuts
-    a text into parts. Streaming replies are taken too; they stay streaming.
-    """
-    earlier = outbox.alias("earlier")
-    blocked = (
-        select(1)
-        .where(
-            earlier.c.channel == outbox.c.channel,
-            earlier.c.chat_id == outbox.c.chat_id,
-            earlier.c.lane_thread == outbox.c.lane_thread,
-            earlier.c.settled_ms.is_(None),
-            earlier.c.skips_lane.is_(False),
-            or_(
-                earlier.c.state.in_(BLOCKING),
-                and_(earlier.c.state == "streaming", earlier.c.has_posted.is_(False)),
-            ),
-            tuple_(_position(earlier), earlier.c.id) < tuple_(_position(), outbox.c.id),
-        )
-        .exists()
-    )
-    ids = list(
-        tx.conn.execute(
-            select(outbox.c.id)
-            .where(
-                outbox.c.channel == channel,
-                outbox.c.settled_ms.is_(None),
-                outbox.c.state.in_(("streaming", "pending")),
-                outbox.c.holder.is_(None),
-                outbox.c.next_try_ms <= now_ms,
-                or_(
-                    outbox.c.inline_holder.is_(None),
-                    outbox.c.inline_holder == holder,
-                    outbox.c.inline_until_ms <= now_ms,
-                ),
-                or_(outbox.c.skips_lane, ~blocked),
-            )
-            .order_by(_position(), outbox.c.id)
-            .limit(limit)
-            .with_for_update(skip_locked=True)
-        ).scalars()
-    )
-    if not ids:
-        return []
-    inline = case((outbox.c.inline_until_ms > now_ms, outbox.c.inline_holder), else_=None)
-    taken = {"holder": holder, "inline_holder": inline}
-    tx.conn.execute(update(outbox).where(outbox.c.id.in_(ids)).values(taken))
-    return [
-        row
-        if row.parts or row.state != "pending"
-        else begin_part(tx, row, holder, 0, split(row.text)[0])
-        for row in held(tx, ids, holder)
-    ]
 
 
 def held(tx: Transaction, ids: Sequence[int], holder: str) -> list[OutboxRow]:
@@ -215,17 +154,20 @@ def _part_of(row: RowMapping) -> Part:
 
 def _row_of(row: RowMapping, parts: dict[int, Part]) -> OutboxRow:
     is_streaming = row["state"] == "streaming"
+    text = "\n\n".join(part for part in (row["text"], row["footer"]) if part)
     return OutboxRow(
         id=row["id"],
         channel=row["channel"],
         state=row["state"],
         session_key=row["session_key"],
         route=ReplyRoute(**row["route"]),
-        text=(row["draft_text"] or "") if is_streaming else row["text"],
+        text=(row["draft_text"] or "") if is_streaming else text,
         progress=(row["draft_progress"] or "") if is_streaming else "",
         tries=row["tries"],
         created_ms=row["created_ms"],
-        is_inline=row["inline_holder"] is not None and not is_streaming,
+        visible_no=row["visible_no"],
+        lane_thread=row["lane_thread"],
+        is_inline=row["inline_holder"] == row["holder"] and not is_streaming,
         parts=parts,
     )
 
@@ -258,7 +200,8 @@ def part_sent(
     tx: Transaction, row: OutboxRow, holder: str, part_no: int, ref: MessageRef, now_ms: int
 ) -> OutboxRow:
     """Record that the platform took a part (or an edit of it, when it is settled already)."""
-    _mine(tx, row.id, holder, {"has_posted": True})
+    other_way = {} if row.is_inline else {"inline_holder": None}
+    _mine(tx, row.id, holder, {"has_posted": True, **other_way})
     part = row.parts[part_no]
     settled = replace(part, state="sent", ref=ref.id)
     tx.conn.execute(
@@ -328,9 +271,14 @@ def put_back(
 def settle(
     tx: Transaction, row: OutboxRow, holder: str, state: str, now_ms: int, reason: str = ""
 ) -> OutboxRow:
-    """End a reply as sent, unknown, dead, or put it aside as held; the lane goes on."""
+    """End a reply as sent, unknown, dead, or put it aside as held; the lane goes on.
+
+    What was sent was seen at its place.
+    """
     values = {"state": state, "reason": reason, "holder": None, "settled_ms": now_ms}
     _mine(tx, row.id, holder, values)
+    if state == "sent" and row.session_key is not None and row.visible_no is not None:
+        places.mark_seen(tx, places.viewer_of(row.place), row.session_key, row.visible_no)
     tx.ring(outbox_topic(row.channel))
     return replace(row, state=state)
 

@@ -19,6 +19,8 @@ from clawbot.store.topics import TURNS
 class Numbers:
     """A session's counters right after some of its numbers were taken.
 
+    `visible_total` is how many replies it has given in all.
+
     `last_seq` is the highest number taken: of `count` numbers the first is `last_seq - count + 1`.
     """
 
@@ -26,6 +28,15 @@ class Numbers:
     stop_seq: int
     epoch: int
     fence: int = 0
+    visible_total: int = 0
+
+
+_COUNTERS = (
+    sessions.c.last_seq,
+    sessions.c.stop_seq,
+    sessions.c.epoch,
+    sessions.c.visible_total,
+)
 
 
 def take_numbers(
@@ -58,7 +69,9 @@ def take_numbers(
     ).one()
     if wants_turn:
         tx.ring(TURNS)
-    return Numbers(last_seq=row[0], stop_seq=row[1], epoch=row[2], fence=row[3])
+    return Numbers(
+        last_seq=row[0], stop_seq=row[1], epoch=row[2], visible_total=row[3], fence=row[4]
+    )
 
 
 def _numbering(insert: InsertOf) -> ReturningInsert[Any]:
@@ -76,7 +89,7 @@ def _numbering(insert: InsertOf) -> ReturningInsert[Any]:
             "archived": case((comes_back, false()), else_=sessions.c.archived),
             "deleted_ms": None,
         },
-    ).returning(sessions.c.last_seq, sessions.c.stop_seq, sessions.c.epoch, sessions.c.fence)
+    ).returning(*_COUNTERS, sessions.c.fence)
     return made
 
 
@@ -84,7 +97,6 @@ _MINE = update(sessions).where(
     sessions.c.key == bindparam("of_key"), sessions.c.fence == bindparam("of_fence")
 )
 _TAKE = {"last_seq": sessions.c.last_seq + bindparam("count")}
-_COUNTERS = (sessions.c.last_seq, sessions.c.stop_seq, sessions.c.epoch)
 _LOCK = _MINE.values(_TAKE).returning(*_COUNTERS)
 _OWN = _MINE.values(
     {
@@ -173,7 +185,9 @@ def _locked(
         raise LeaseLost
     if first_seq is not None and first_seq <= row[1]:
         raise TurnStopped
-    return Numbers(last_seq=row[0], stop_seq=row[1], epoch=row[2], fence=fence)
+    return Numbers(
+        last_seq=row[0], stop_seq=row[1], epoch=row[2], visible_total=row[3], fence=fence
+    )
 
 
 def find(tx: Transaction, key: SessionKey) -> RowMapping | None:

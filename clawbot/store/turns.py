@@ -131,7 +131,7 @@ def finish(tx: Transaction, turn: Claim, outcome: Outcome, now_ms: int) -> None:
     if outcome.reply:
         data = {"turn": turn.turn_id, "text": outcome.reply}
         events.append(tx, turn.session, reply_seq, turn.epoch, "reply", data, now_ms)
-    _deliver(tx, turn, outcome, now_ms)
+    _deliver(tx, turn, outcome, numbers.visible_total, now_ms)
     tx.conn.execute(
         _END_ROWS,
         {
@@ -156,13 +156,15 @@ def finish(tx: Transaction, turn: Claim, outcome: Outcome, now_ms: int) -> None:
     mark_if_waiting(tx, str(turn.session), now_ms)
 
 
-def _deliver(tx: Transaction, turn: Claim, outcome: Outcome, now_ms: int) -> None:
+def _deliver(
+    tx: Transaction, turn: Claim, outcome: Outcome, visible_total: int, now_ms: int
+) -> None:
     last, route = turn.rows[-1], turn.route
     if route is None:
         return
     outbox_id, draft = tx.conn.execute(_DRAFT, {"of_turn": turn.turn_id}).one()
     if outbox_id is not None:
-        outbox.freeze(tx, outbox_id, outcome.reply or draft, last.channel)
+        outbox.freeze(tx, outbox_id, outcome.reply or draft, last.channel, visible_total)
     elif outcome.reply and _is_news(tx, last, outcome, now_ms):
         outbox_id = outbox.add(
             tx,
@@ -174,6 +176,7 @@ def _deliver(tx: Transaction, turn: Claim, outcome: Outcome, now_ms: int) -> Non
             session_key=str(turn.session),
             turn_id=turn.turn_id,
             inbox_id=last.id,
+            visible_no=visible_total,
         )
         inline.pass_on(tx, last.id, outbox_id)
 

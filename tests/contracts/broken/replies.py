@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
-from clawbot.store import events, outbox, schema, sessions
+from clawbot.store import events, lanes, outbox, schema, sessions
 from clawbot.store.events import EventPage
 from clawbot.store.outbox import OutboxRow, Part
 from clawbot.store.sessions import Numbers
@@ -119,7 +119,7 @@ OUTBOX_BREAKS = (
     Break(
         clause="test_a_lane_is_sent_in_order_and_lanes_do_not_wait_for_each_other",
         fault="any reply is given out",
-        apply=replacing(outbox, "BLOCKING", ()),
+        apply=replacing(lanes, "BLOCKING", ()),
     ),
     Break(
         clause="test_a_lane_is_sent_in_order_and_lanes_do_not_wait_for_each_other",
@@ -129,7 +129,7 @@ OUTBOX_BREAKS = (
     Break(
         clause="test_of_two_claimers_at_once_one_gets_the_head_of_a_lane",
         fault="the second in a lane is given to the second claimer",
-        apply=replacing(outbox, "BLOCKING", ()),
+        apply=replacing(lanes, "BLOCKING", ()),
     ),
     Break(
         clause="test_a_growing_reply_blocks_its_lane_until_it_stands_there",
@@ -159,7 +159,7 @@ OUTBOX_BREAKS = (
     Break(
         clause="test_a_later_try_comes_at_its_time_and_keeps_its_place",
         fault="others overtake it",
-        apply=replacing(outbox, "BLOCKING", ()),
+        apply=replacing(lanes, "BLOCKING", ()),
     ),
     Break(
         clause="test_a_part_is_begun_under_its_lasting_key_before_it_is_sent",
@@ -221,12 +221,12 @@ OUTBOX_BREAKS = (
     Break(
         clause="test_an_inline_answer_is_its_holders_until_the_deadline",
         fault="anybody may answer at once",
-        apply=before(outbox, "claim", "UPDATE outbox SET inline_holder = NULL"),
+        apply=before(lanes, "claim", "UPDATE outbox SET inline_holder = NULL"),
     ),
     Break(
         clause="test_an_inline_answer_is_its_holders_until_the_deadline",
         fault="nobody else may ever answer",
-        apply=before(outbox, "claim", "UPDATE outbox SET inline_until_ms = 9000000000000"),
+        apply=before(lanes, "claim", "UPDATE outbox SET inline_until_ms = 9000000000000"),
     ),
 )
 

@@ -15,7 +15,7 @@ from clawbot.intake import ChannelRules
 from clawbot.messages import Accepted, ChatType, InboundMessage, MessageRef, ReplyRoute, Sender
 from clawbot.ports import Store, Transaction
 from clawbot.session_key import SessionKey
-from clawbot.store import claims, history, outbox, stops, turns
+from clawbot.store import claims, history, lanes, outbox, stops, turns
 from clawbot.store.claims import Claim
 from clawbot.store.inbox import InboxRow
 from clawbot.store.outbox import OutboxRow
@@ -163,7 +163,7 @@ async def take_replies(
 ) -> list[OutboxRow]:
     """Claim replies as an adapter process does."""
     return await store.write(
-        lambda tx: outbox.claim(tx, DESK, holder, now_ms, limit=20, split=lambda text: [text])
+        lambda tx: lanes.claim(tx, DESK, holder, now_ms, limit=20, split=lambda text: [text])
     )
 
 
