@@ -21,6 +21,8 @@ EVENTS_PER_PAGE = 200
 # How many epochs back a stopped turn may still be recording while the newest one is read on.
 LATE_EPOCHS = 2
 
+_AT = tuple_(messages.c.epoch, messages.c.seq)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Position:
@@ -134,7 +136,7 @@ def _entries(
     newest_first = (messages.c.epoch.desc(), messages.c.seq.desc())
     query = mine.order_by(*newest_first).limit(limit + 1)
     if before is not None:
-        query = query.where(tuple_(messages.c.epoch, messages.c.seq) < (before.epoch, before.seq))
+        query = query.where((before.epoch, before.seq) > _AT)
     if after is not None:
         epoch = select(sessions.c.epoch).where(sessions.c.key == str(key)).scalar_subquery()
         query = query.where(messages.c.epoch >= epoch - LATE_EPOCHS, messages.c.seq > after)
@@ -152,7 +154,9 @@ def _entries(
             messages.c.turn_id == oldest["turn_id"],
         )
         rows += tx.conn.execute(rest.order_by(messages.c.seq.desc())).mappings()
-    return rows, True
+        oldest = rows[-1]
+    before_page = mine.where((oldest["epoch"], oldest["seq"]) > _AT).limit(1)
+    return rows, tx.conn.execute(before_page).first() is not None
 
 
 def _with_origins(tx: Transaction, rows: Sequence[RowMapping]) -> list[EntryView]:

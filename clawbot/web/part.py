@@ -54,6 +54,11 @@ class WebPart:
         self._runner: web.AppRunner | None = None
         self.url = ""
 
+    @property
+    def open_streams(self) -> int:
+        """How many pages listen now."""
+        return self._feed.count
+
     async def open(self) -> None:
         """Listen and write the address; nothing happens when it is open. Raise StartupError."""
         if self._runner is not None:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from clawbot.commands.grammar import parse
 from clawbot.session_key import SessionKey
 from clawbot.store.transcript import EntryView, EventView, Origin, Position, Transcript
 from clawbot.store.views import RunningView, SessionView
@@ -73,7 +74,9 @@ def _name(key: SessionKey) -> str:
 
 def transcript_json(page: Transcript, renderer: Renderer) -> Json:
     """A page of a transcript; `items` are in order, each with an id that never changes."""
-    placed = [*_entries(page, renderer), *((one.at, _event(one, renderer)) for one in page.events)]
+    # The answer to `/new` says no more than the new beginning that stands before it.
+    happened = [one for one in page.events if not _is_new(one)]
+    placed = [*_entries(page, renderer), *((one.at, _event(one, renderer)) for one in happened)]
     placed.sort(key=lambda pair: pair[0])
     return {
         "session": session_json(page.session),
@@ -171,6 +174,11 @@ def _arguments(text: str) -> str:
         f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
         for name, value in values.items()
     )
+
+
+def _is_new(view: EventView) -> bool:
+    command = parse(view.asked)
+    return view.kind == "notice" and command is not None and command.name == "new"
 
 
 def _event(view: EventView, renderer: Renderer) -> Json:

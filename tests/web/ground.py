@@ -1,6 +1,7 @@
 """The web part on a real store and port, beside a worker whose turns the test scripts."""
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -113,9 +114,13 @@ def web_config(state_dir: Path, **web: Any) -> Config:
 @asynccontextmanager
 async def running_store(state_dir: Path) -> AsyncIterator[Store]:
     path = state_dir / "clawbot.db"
-    sqlite = engine.open_sqlite_engine(path)
-    upgrade(sqlite)
-    sqlite.dispose()
+
+    def make() -> None:
+        sqlite = engine.open_sqlite_engine(path)
+        upgrade(sqlite)
+        sqlite.dispose()
+
+    await asyncio.to_thread(make)
     store = await engine.open_sqlite_store(path, state_dir / "bells", "tests")
     try:
         yield store
@@ -182,7 +187,9 @@ class Caller:
             return response.status, await response.json()
 
     async def post(self, path: str, body: Any) -> tuple[int, Any]:
-        async with self._http.post(self._base + path, json=body) as response:
+        data = io.BytesIO(json.dumps(body).encode())
+        headers = {"Content-Type": "application/json"}
+        async with self._http.post(self._base + path, data=data, headers=headers) as response:
             return response.status, await response.json()
 
     async def say(self, text: str, *, session: str = "global", client_msg_id: str) -> Any:
@@ -197,7 +204,7 @@ class Caller:
     async def until(self, wanted: Callable[[Any], bool], session: str = "global") -> Any:
         """Read the transcript until it is as wanted."""
         async with asyncio.timeout(WAIT_S):
-            while not wanted(page := await self.transcript(session)):
+            while not wanted(page := await self.transcript(session)):  # noqa: ASYNC110 other processes write it
                 await asyncio.sleep(0.02)
         return page
 

@@ -58,6 +58,7 @@ class App {
     $("new-chat").addEventListener("click", () => this.newChat());
     $("menu").addEventListener("click", () => this.openMenu(!document.body.classList.contains("menu-open")));
     $("scrim").addEventListener("click", () => this.openMenu(false));
+    $("skip").addEventListener("click", () => $("text").focus());
     $("earlier").addEventListener("click", () => this.readEarlier());
     document.addEventListener("keydown", (event) => event.key === "Escape" && this.openMenu(false));
     document.addEventListener("visibilitychange", () => this.onVisible());
@@ -138,7 +139,7 @@ class App {
     this.reading = mine;
     try {
       await this.readOnce(this.isLoaded ? what : "newest", visit);
-      if (visit === this.visit) this.problem("");
+      if (visit === this.visit && this.hasReadProblem) this.problem("");
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       if (visit === this.visit) this.#notRead(error, what, visit);
@@ -153,9 +154,15 @@ class App {
   }
 
   #notRead(error, what, visit) {
-    if (error.status === 400 && this.shown !== MAIN) this.show(MAIN); // a broken address
-    else setTimeout(() => visit === this.visit && this.read(what), RETRY_MS);
-    if (error.status !== 401) this.problem(error.message);
+    if (error.status === 401) return; // the stream tells it
+    if (error.status === 400 && this.shown !== MAIN) {
+      this.show(MAIN); // a broken address
+      this.problem(error.message);
+      return;
+    }
+    this.problem(error.message);
+    this.hasReadProblem = true;
+    setTimeout(() => visit === this.visit && this.read(what), RETRY_MS);
   }
 
   async readOnce(what, visit) {
@@ -228,9 +235,13 @@ class App {
   }
 
   openMenu(isOpen) {
+    const wasOpen = document.body.classList.contains("menu-open");
     document.body.classList.toggle("menu-open", isOpen);
     $("menu").setAttribute("aria-expanded", String(isOpen));
     $("scrim").hidden = !isOpen;
+    document.querySelector("main").inert = isOpen;
+    if (isOpen) $("new-chat").focus();
+    else if (wasOpen) $("menu").focus();
   }
 
   // -- what the server tells -----------------------------------------------------------------------
@@ -338,6 +349,7 @@ class App {
   }
 
   problem(text) {
+    this.hasReadProblem = false;
     $("problem").textContent = text;
     $("problem").hidden = !text;
   }

@@ -111,10 +111,9 @@ export class Transcript {
 
   // -- the end of the page -------------------------------------------------------------------------
 
-  /** Keep the end in view if it was, else offer a way there. */
+  /** Keep the end in view if it was; else a button leads there. */
   settle() {
     if (this.sticks) this.toEnd();
-    else this.nodes.jump.hidden = false;
   }
 
   toEnd({ smooth = false } = {}) {
@@ -128,7 +127,7 @@ export class Transcript {
   #follow() {
     const { scroll, jump } = this.nodes;
     this.sticks = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR_PX;
-    if (this.sticks) jump.hidden = true;
+    jump.hidden = this.sticks;
   }
 }
 
