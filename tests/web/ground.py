@@ -111,6 +111,12 @@ def web_config(state_dir: Path, **web: Any) -> Config:
     return Config(state_dir=state_dir, model="offline", web=WebConfig(**settings))
 
 
+def web_part(config: Config, store: Store) -> WebPart:
+    return WebPart(
+        config=config, store=store, clock=SystemClock(), heartbeat=heartbeat(store, "web")
+    )
+
+
 @asynccontextmanager
 async def running_store(state_dir: Path) -> AsyncIterator[Store]:
     path = state_dir / "clawbot.db"
@@ -156,9 +162,7 @@ async def running_site(
 ) -> AsyncIterator[Site]:
     config = web_config(state_dir, **web)
     async with running_store(state_dir) as store:
-        part = WebPart(
-            config=config, store=store, clock=SystemClock(), heartbeat=heartbeat(store, "web")
-        )
+        part = web_part(config, store)
         await part.open()
         runner = ScriptedRunner()
         site = Site(store, config, part, runner)

@@ -8,18 +8,16 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from clawbot.clock import SystemClock
 from clawbot.errors import StartupError
 from clawbot.web.access_token import page_token
-from clawbot.web.part import WebPart
 from tests.web.ground import (
     TOKEN,
     Site,
     calling,
-    heartbeat,
     running_site,
     running_store,
     web_config,
+    web_part,
 )
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -242,36 +240,21 @@ async def test_the_address_is_written_for_its_owner_and_taken_away_at_the_end(
 async def test_a_port_in_use_is_told_with_its_key_and_what_to_do(tmp_path: Path) -> None:
     async with running_site(tmp_path) as site:
         port = int(site.base.rpartition(":")[2])
-        part = WebPart(
-            config=web_config(tmp_path, port=port),
-            store=site.store,
-            clock=SystemClock(),
-            heartbeat=heartbeat(site.store, "second"),
-        )
+        part = web_part(web_config(tmp_path, port=port), site.store)
         with pytest.raises(StartupError, match=rf"web\.port: 127\.0\.0\.1:{port} is in use"):
             await part.run(asyncio.Event())
 
 
 async def test_an_address_that_is_not_ours_is_told(tmp_path: Path) -> None:
     async with running_store(tmp_path) as store:
-        part = WebPart(
-            config=web_config(tmp_path, host="203.0.113.1"),
-            store=store,
-            clock=SystemClock(),
-            heartbeat=heartbeat(store, "web"),
-        )
+        part = web_part(web_config(tmp_path, host="203.0.113.1"), store)
         with pytest.raises(StartupError, match=r"web\.host, web\.port: cannot listen on"):
             await part.open()
 
 
 async def test_stopping_ends_open_event_streams_in_order(tmp_path: Path) -> None:
     async with running_store(tmp_path) as store:
-        part = WebPart(
-            config=web_config(tmp_path),
-            store=store,
-            clock=SystemClock(),
-            heartbeat=heartbeat(store, "web"),
-        )
+        part = web_part(web_config(tmp_path), store)
         await part.open()
         stop = asyncio.Event()
         running = asyncio.create_task(part.run(stop))

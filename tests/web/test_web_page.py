@@ -9,7 +9,20 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, Page, Route, expect
 
 from tests.browser import TIMEOUT_MS
-from tests.web.ground import Caller, Script, Site, calling, kinds, running_site
+from tests.web.ground import (
+    Caller,
+    Script,
+    ScriptedRunner,
+    Site,
+    calling,
+    kinds,
+    running_part,
+    running_site,
+    running_store,
+    running_worker,
+    web_config,
+    web_part,
+)
 
 expect.set_options(timeout=TIMEOUT_MS)
 
@@ -213,6 +226,34 @@ async def test_messages_written_while_the_server_is_away_arrive_once_it_is_back(
     await expect(page.locator("#log .assistant").last).to_contain_text("You said: while away")
     await expect(page.locator("#waiting li")).to_have_count(0)
     await expect(page.locator("#log .bubble")).to_have_text(["before", "while away"])
+
+
+async def test_when_the_server_is_back_the_page_goes_on_without_gap_or_double(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with running_store(tmp_path) as store, running_worker(store, ScriptedRunner()):
+        first = web_part(web_config(tmp_path), store)
+        await first.open()
+        url = first.url
+        port = int(url.partition("/?")[0].rpartition(":")[2])
+        page = await browser.new_page()
+        async with running_part(first):
+            await page.goto(url)
+            await say(page, "before")
+            await expect(page.locator("#log .assistant")).to_have_count(1)
+        await expect(page.locator("#connection")).to_have_attribute("data-state", "lost")
+        await say(page, "while away")
+        await expect(page.locator("#waiting .not-sent")).to_contain_text("Is it running?")
+
+        second = web_part(web_config(tmp_path, port=port), store)
+        await second.open()
+        async with running_part(second):
+            await expect(page.locator("#connection")).to_have_attribute("data-state", "live")
+            await expect(page.locator("#log .assistant")).to_have_count(2)
+            texts = ["before", "while away"]
+            await expect(page.locator("#log .bubble")).to_have_text(texts)
+            await expect(page.locator("#waiting li")).to_have_count(0)
+            await page.goto("about:blank")
 
 
 async def test_a_message_whose_acknowledgement_is_lost_is_sent_again_and_answered_once(
