@@ -1,0 +1,1 @@
+"""WeChat Official Account: callback in, passive replies and customer-service messages out."""
