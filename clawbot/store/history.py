@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 
-from sqlalchemy import bindparam, insert, select
+from sqlalchemy import RowMapping, bindparam, insert, select
 
 from clawbot.history import Entry, EntryKind, Usage
 from clawbot.ports import Transaction
@@ -13,15 +13,16 @@ from clawbot.session_key import SessionKey
 from clawbot.store.schema import messages
 
 _INSERT = insert(messages)
-_NEWEST = (
-    select(messages)
-    .where(
-        messages.c.session_key == bindparam("of_session"),
-        messages.c.epoch == bindparam("of_epoch"),
-    )
-    .order_by(messages.c.seq.desc())
-    .limit(bindparam("most"))
+_EPOCH = select(messages).where(
+    messages.c.session_key == bindparam("of_session"), messages.c.epoch == bindparam("of_epoch")
 )
+_BACKWARDS = _EPOCH.order_by(messages.c.seq.desc())
+_NEWEST = _BACKWARDS.limit(bindparam("most"))
+_BETWEEN = _EPOCH.where(
+    messages.c.seq > bindparam("after"), messages.c.seq <= bindparam("through")
+).order_by(messages.c.seq)
+PAGE = 32
+"""Rows that are fetched at a time: one of them may hold megabytes."""
 
 
 def append(
@@ -47,26 +48,55 @@ def append(
     return stored
 
 
+_ANY = select(messages.c.seq).where(
+    messages.c.session_key == bindparam("of_session"), messages.c.epoch == bindparam("of_epoch")
+)
+
+
+def has_begun(tx: Transaction, key: SessionKey, epoch: int) -> bool:
+    """Whether an epoch has any entry."""
+    params = {"of_session": str(key), "of_epoch": epoch}
+    return tx.conn.execute(_ANY.limit(1), params).first() is not None
+
+
 def load(tx: Transaction, key: SessionKey, epoch: int, *, newest: int) -> list[Entry]:
     """The newest entries of an epoch, oldest first; the cost does not depend on those before."""
     params = {"of_session": str(key), "of_epoch": epoch, "most": newest}
-    rows = tx.conn.execute(_NEWEST, params).mappings()
-    entries = [
-        Entry(
-            kind=EntryKind(row["kind"]),
-            text=row["text"],
-            turn_id=row["turn_id"],
-            step=row["step"],
-            call_id=row["call_id"],
-            tool=row["tool"],
-            arguments=row["arguments"],
-            is_error=row["is_error"],
-            signature=row["signature"],
-            sender=row["sender"],
-            usage=None if row["usage"] is None else Usage(**row["usage"]),
-            seq=row["seq"],
-            created_ms=row["created_ms"],
-        )
-        for row in rows
-    ]
-    return entries[::-1]
+    return [entry_of(row) for row in tx.conn.execute(_NEWEST, params).mappings()][::-1]
+
+
+def newest_first(tx: Transaction, key: SessionKey, epoch: int) -> Iterator[Entry]:
+    """An epoch from its end on, in small pages: whoever stops early has not paid for the rest."""
+    params = {"of_session": str(key), "of_epoch": epoch}
+    with tx.conn.execute(_BACKWARDS, params, execution_options={"yield_per": PAGE}) as result:
+        for row in result.mappings():
+            yield entry_of(row)
+
+
+def between(
+    tx: Transaction, key: SessionKey, epoch: int, *, after: int, through: int
+) -> Iterator[Entry]:
+    """The entries with numbers above `after` up to and with `through`, oldest first, in pages."""
+    params = {"of_session": str(key), "of_epoch": epoch, "after": after, "through": through}
+    with tx.conn.execute(_BETWEEN, params, execution_options={"yield_per": PAGE}) as result:
+        for row in result.mappings():
+            yield entry_of(row)
+
+
+def entry_of(row: RowMapping) -> Entry:
+    """A row of `messages` as an entry."""
+    return Entry(
+        kind=EntryKind(row["kind"]),
+        text=row["text"],
+        turn_id=row["turn_id"],
+        step=row["step"],
+        call_id=row["call_id"],
+        tool=row["tool"],
+        arguments=row["arguments"],
+        is_error=row["is_error"],
+        signature=row["signature"],
+        sender=row["sender"],
+        usage=None if row["usage"] is None else Usage(**row["usage"]),
+        seq=row["seq"],
+        created_ms=row["created_ms"],
+    )
