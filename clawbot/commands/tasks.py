@@ -170,5 +170,4 @@ def listing(tx: Transaction, at: Standing) -> str:
         name = name_of(item.session, at.like)
         title = f" ({item.title})" if item.title else ""
         lines.append(f"- {name}{title}{': ' + told if told else ''}")
-    listed = "\n".join(lines) or f"- {name_of(at.base, at.like)}"
-    return answer("sessions", like=at.like, lines=listed)
+    return answer("sessions", like=at.like, lines="\n".join(lines))

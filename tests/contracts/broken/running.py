@@ -80,7 +80,9 @@ def without_stops(
     return original(*args, first_seq=None, **kw)
 
 
-def add_another_row(tx: Transaction, turn: Claim, outcome: turn_units.Outcome, now_ms: int) -> None:
+def add_another_row(
+    tx: Transaction, turn: Claim, outcome: turn_units.Outcome, _total: int, now_ms: int
+) -> None:
     """Send the reply beside what grew."""
     assert turn.route is not None
     outbox.add(
@@ -94,7 +96,7 @@ def add_another_row(tx: Transaction, turn: Claim, outcome: turn_units.Outcome, n
 
 
 def deliver_what_the_claim_knew(
-    tx: Transaction, turn: Claim, outcome: turn_units.Outcome, _now_ms: int
+    tx: Transaction, turn: Claim, outcome: turn_units.Outcome, _total: int, _now_ms: int
 ) -> None:
     """End a growing reply in the draft of the time when its turn was claimed."""
     row_id = tx.conn.execute(

@@ -12,6 +12,7 @@ from tests.contracts.store.fences import FenceClauses
 from tests.contracts.store.ground import Ground
 from tests.contracts.store.inbox import InboxClauses
 from tests.contracts.store.outbox import OutboxClauses
+from tests.contracts.store.places import PlaceClauses
 from tests.contracts.store.stops import StopClauses
 from tests.contracts.store.turns import TurnClauses
 from tests.contracts.store.writes import WriteClauses
@@ -27,6 +28,7 @@ class StoreContract(
     FenceClauses,
     StopClauses,
     OutboxClauses,
+    PlaceClauses,
     EventClauses,
 ):
     """All clauses."""
