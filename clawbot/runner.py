@@ -4,18 +4,39 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+import structlog
+
+from clawbot import seed
 from clawbot.agent.loop import Agent, Answer, Journal, Timing
 from clawbot.agent.models import ModelPool
 from clawbot.agent.prompt import system_prompt
 from clawbot.config import Config
-from clawbot.ports import Clock, Reporter, Store
+from clawbot.errors import ConfigError, ModelError
+from clawbot.ports import Clock, Model, Reporter, Store, Transaction
+from clawbot.seed import Seed, SeedFailed
+from clawbot.session_settings import TurnSettings, settle
+from clawbot.state_dir import task_context_dir
+from clawbot.store import seeds
 from clawbot.store.claims import Claim
 from clawbot.tools.context import TurnContext
 from clawbot.tools.registry import ToolRegistry
-from clawbot.work_dirs import make_work_dir, work_dir_of
+from clawbot.work_dirs import make_work_dir, work_dirs_of
+
+log = structlog.get_logger(__name__)
+
+NO_SEED = "(The context document of this task cannot be read now. Say so where it is needed.)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a turn finds on the disk: its directories, and documents by name."""
+
+    work_dirs: tuple[Path, ...]
+    documents: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,27 +54,28 @@ class SessionRunner:
         self, claim: Claim, journal: Journal, reporter: Reporter, timing: Timing
     ) -> Answer:
         """Run the turn. Raise ModelError, LeaseLost or TurnStopped."""
-        channel = self.config.channels.get(claim.rows[-1].channel)
-        work_dir = work_dir_of(self.config.state_dir, claim.session)
-        documents = () if claim.session.task else self.config.context
-        _, context = await asyncio.to_thread(_prepare, work_dir, documents)
+        # A message from the web page into a chat's session changes nothing of the session.
+        name = claim.session.channel or claim.rows[-1].channel
+        channel = self.config.channels.get(name)
+        settings = settle(self.config, name, claim.settings)
+        model = await self._model(settings.model)
+        around = await self._surroundings(claim, name)
         stopping = asyncio.Event()
         bound = self.tools.bind(
             TurnContext(
                 session=claim.session,
-                work_dirs=[work_dir],
+                work_dirs=around.work_dirs,
                 deadline=self.clock.monotonic() + self.config.turns.turn_timeout_s,
                 reporter=reporter,
                 stopping=stopping,
                 store=self.store,
             )
         )
+        instructions = [self.config.instructions, channel.instructions if channel else ""]
         try:
-            return await self.agent.run(
-                model=await self.models.get(self.config.model_of(claim.rows[-1].channel)),
-                system=system_prompt(
-                    [self.config.instructions, channel.instructions if channel else ""], context
-                ),
+            return await _with(self.agent, settings).run(
+                model=model,
+                system=system_prompt(instructions, around.documents),
                 tools=bound,
                 journal=journal,
                 reporter=reporter,
@@ -62,7 +84,82 @@ class SessionRunner:
         finally:
             stopping.set()
 
+    async def _model(self, name: str) -> Model:
+        try:
+            return await self.models.get(name)
+        except ConfigError as error:
+            raise ModelError(f"model {name}: {error}", kind="auth") from error
 
-def _prepare(work_dir: Path, documents: Sequence[Path]) -> tuple[Path, list[tuple[str, str]]]:
-    made = make_work_dir(work_dir)
-    return made, [(path.name, path.read_text(encoding="utf-8")) for path in documents]
+    async def _surroundings(self, claim: Claim, channel: str) -> Surroundings:
+        dirs = work_dirs_of(self.config, channel, claim.session, claim.work_dirs)
+        if claim.session.task is None:
+            return await asyncio.to_thread(
+                _prepare, self.config.state_dir, dirs, self.config.context
+            )
+        text, full_text = NO_SEED, None
+        try:
+            found = await self._seed(claim)
+        except (SeedFailed, TimeoutError) as error:
+            log.warning("seed_failed", reason=str(error) or "took too long")
+        else:
+            if found is None:
+                return await asyncio.to_thread(_prepare, self.config.state_dir, dirs, ())
+            name = seed.full_text_name(found)
+            text = seed.shown(found, self.config.tasks.seed_bytes, name)
+            if text != found.text:
+                full_text = task_context_dir(self.config.state_dir, claim.session) / name
+                await asyncio.to_thread(_write_once, full_text, found.text)
+                dirs = (*dirs, full_text.parent)
+        around = await asyncio.to_thread(_prepare, self.config.state_dir, dirs, ())
+        return replace(around, documents=((f"task {claim.session.task}", text),))
+
+    async def _seed(self, claim: Claim) -> Seed | None:
+        """The context document of the turn's epoch, made now if this is its first turn.
+
+        Raise SeedFailed or TimeoutError: the turn goes on without it, the next one tries again.
+        """
+        key, epoch = claim.session, claim.epoch
+
+        def look(tx: Transaction) -> tuple[Seed | None, Seed | None]:
+            return seeds.find(tx, key, epoch), seeds.inherited(tx, key, epoch)
+
+        found, given = await self.store.read(look)
+        if found is not None:
+            return found
+        if given is None:
+            async with asyncio.timeout(self.config.tasks.seed_timeout_s):
+                given = await asyncio.to_thread(
+                    seed.build_seed, self.config.tasks, key, claim.title
+                )
+        if given is not None:
+            now_ms = self.clock.now_ms()
+            await self.store.write(partial(seeds.record, turn=claim, seed=given, now_ms=now_ms))
+        return given
+
+
+def _with(agent: Agent, settings: TurnSettings) -> Agent:
+    """The agent under the settings of one turn."""
+    limits = replace(
+        agent.limits,
+        temperature=settings.temperature,
+        max_steps=settings.max_steps,
+        max_output_tokens=settings.max_output_tokens,
+        history_messages=settings.history_messages,
+    )
+    return replace(agent, limits=limits)
+
+
+def _prepare(state_dir: Path, dirs: tuple[Path, ...], documents: Sequence[Path]) -> Surroundings:
+    make_work_dir(state_dir, dirs[0])
+    read = tuple((path.name, path.read_text(encoding="utf-8")) for path in documents)
+    return Surroundings(work_dirs=dirs, documents=read)
+
+
+def _write_once(path: Path, text: str) -> None:
+    """Keep a text under a name that stands for it; another turn may do the same at once."""
+    if path.exists():
+        return
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_suffix(f".{id(text):x}.part")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(path)

@@ -13,14 +13,28 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from clawbot.errors import StartupError
+from clawbot.session_key import SessionKey
 
 LOCK_FILE = "run.lock"
+PRIVATE_MARK = ".clawbot-private"
+"""Tools enter no directory that holds a file of this name, wherever they may start from."""
+
+
+def task_context_dir(state_dir: Path, session: SessionKey) -> Path:
+    """Where the whole of a session's shortened context document can be read."""
+    return state_dir / "task-context" / session.digest
+
+
+def transcript_dir(state_dir: Path, session: SessionKey) -> Path:
+    """Where a session can be read as text; see `clawbot.transcripts`."""
+    return state_dir / "transcripts" / session.digest
 
 
 def prepare_state_dir(path: Path) -> None:
     """Make the directory (for its owner alone) and prove that it can be written."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (path / PRIVATE_MARK).touch(mode=0o600)
         with tempfile.TemporaryFile(dir=path):
             pass
     except OSError as error:

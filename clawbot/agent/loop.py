@@ -58,6 +58,7 @@ class LoopLimits:
     max_steps: int
     max_output_tokens: int
     history_messages: int
+    temperature: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -112,6 +113,7 @@ class Agent:
                 entries=for_request(window(history, turn_id, self.limits.history_messages)),
                 tools=tools.specs,
                 max_output_tokens=self.limits.max_output_tokens,
+                temperature=self.limits.temperature,
             )
             reply = await self._ask(model, request, reporter, texts, timing)
             entries = _step_entries(reply, turn_id, step)

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sqlalchemy import RowMapping, bindparam, insert, select, update
 
+from clawbot import seed
 from clawbot.history import Entry
 from clawbot.messages import ReplyRoute
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
+from clawbot.session_settings import SessionSettings, restored
 from clawbot.store import events, history, sessions
 from clawbot.store.inbox import InboxRow, context_of, open_rows, row_of
 from clawbot.store.schema import inbox, turns
@@ -50,6 +53,7 @@ class Claim:
     """A worker's right to run one turn, until somebody raises the session's fence.
 
     attempt: how many earlier attempts at this turn ended unclean without progress.
+    title, settings, work_dirs: the session's own, as they were when the turn was claimed.
     """
 
     turn_id: str
@@ -62,6 +66,9 @@ class Claim:
     draft_text: str
     outbox_id: int | None
     started_ms: int
+    title: str = ""
+    settings: SessionSettings = field(default_factory=SessionSettings)
+    work_dirs: tuple[str, ...] = ()
 
     @property
     def first_seq(self) -> int:
@@ -157,6 +164,7 @@ def _resume(tx: Transaction, session: RowMapping, turn: RowMapping, worker: str)
         draft_text=turn["draft_text"],
         outbox_id=turn["outbox_id"],
         started_ms=turn["started_ms"],
+        **_own_values(session),
     )
 
 
@@ -181,7 +189,7 @@ def _begin(
             after_id=session["context_id_given"],
             limit=context_rows,
         )
-    entries = compose(rows, overheard)
+    entries = [*_reminder(tx, key, session["epoch"]), *compose(rows, overheard)]
     fence = session["fence"] + 1
     given = max([session["context_id_given"], *(row.id for row in overheard)])
     numbers = sessions.own(
@@ -224,7 +232,23 @@ def _begin(
         draft_text="",
         outbox_id=None,
         started_ms=now_ms,
+        **_own_values(session),
     )
+
+
+def _own_values(session: RowMapping) -> dict[str, Any]:
+    return {
+        "title": session["title"],
+        "settings": restored(session["settings"]),
+        "work_dirs": tuple(session["work_dirs"] or ()),
+    }
+
+
+def _reminder(tx: Transaction, key: SessionKey, epoch: int) -> list[Entry]:
+    """What a later turn of a task begins with."""
+    if key.task is None or not history.has_begun(tx, key, epoch):
+        return []
+    return [seed.reminder(key)]
 
 
 def give_back(tx: Transaction, turn: Claim, now_ms: int) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from clawbot.errors import ToolError
+from clawbot.state_dir import PRIVATE_MARK
 
 MAX_LINKS = 40
 # Each directory on the way is held open.
@@ -54,6 +55,15 @@ def open_directory(roots: Sequence[Path], path: str) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
+
+
+def is_private(fd: int) -> bool:
+    """Whether a directory is clawbot's own: it may lie in one that people work in."""
+    try:
+        os.stat(PRIVATE_MARK, dir_fd=fd, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
 
 
 def _open(roots: Sequence[Path], path: str, flags: int) -> int:
@@ -129,14 +139,28 @@ class _Walk:
             elif todo:
                 self._enter(part)
             else:
-                wanted = flags | (os.O_DIRECTORY if must_be_directory else 0)
-                return os.open(part, wanted, dir_fd=self._held[-1])
+                return self._open_last(part, flags | (os.O_DIRECTORY if must_be_directory else 0))
         return os.open(".", _DIRECTORY, dir_fd=self._held[-1])
+
+    def _open_last(self, part: str, flags: int) -> int:
+        fd = os.open(part, flags, dir_fd=self._held[-1])
+        try:
+            if flags & os.O_DIRECTORY:
+                self._refuse_private(fd)
+        except PermissionError:
+            os.close(fd)
+            raise
+        return fd
 
     def _enter(self, part: str) -> None:
         if len(self._held) > MAX_DEPTH:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
         self._held.append(os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=self._held[-1]))
+        self._refuse_private(self._held[-1])
+
+    def _refuse_private(self, fd: int) -> None:
+        if is_private(fd):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     def _go_back(self) -> None:
         if len(self._held) == 1:

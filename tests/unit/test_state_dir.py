@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clawbot.errors import StartupError
-from clawbot.state_dir import hold_state_dir, holder_of, prepare_state_dir
+from clawbot.state_dir import PRIVATE_MARK, hold_state_dir, holder_of, prepare_state_dir
 
 
 def test_it_is_made_for_its_owner_alone(tmp_path: Path) -> None:
@@ -17,7 +17,7 @@ def test_it_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     prepare_state_dir(path)
     prepare_state_dir(path)
     assert path.stat().st_mode & 0o777 == 0o700
-    assert list(path.iterdir()) == []
+    assert [one.name for one in path.iterdir()] == [PRIVATE_MARK]
 
 
 @pytest.mark.parametrize("place", ["file/state", "file"])

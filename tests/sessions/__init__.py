@@ -1,0 +1,1 @@
+"""Sessions as people keep them: opened, renamed, forked, exported, deleted; seeded; durable."""
