@@ -14,7 +14,8 @@ from typing import Protocol
 import stamina
 import structlog
 
-from clawbot.agent.memory import open_calls, window
+from clawbot.agent.interruption import interrupted, open_calls
+from clawbot.agent.memory import window
 from clawbot.agent.prompt import for_request
 from clawbot.errors import ModelError
 from clawbot.history import Entry, EntryKind, ModelReply, ModelRequest, ToolCall, ToolSpec, Usage
@@ -22,7 +23,6 @@ from clawbot.ports import Clock, Model, Reporter
 
 log = structlog.get_logger(__name__)
 
-INTERRUPTED = "Interrupted: the call was cut off, and whether it had an effect is not known."
 MODEL_TRIES = 3
 
 
@@ -123,9 +123,7 @@ class Agent:
                 return Answer(entries=tuple(entries), texts=tuple(texts))
             history += await journal.record(entries)
             reporter.progress(_progress(reply.tool_calls))
-            history += await journal.record(
-                await self._call_tools(tools, reply.tool_calls, turn_id, step, timing)
-            )
+            history += await self._call_tools(tools, reply.tool_calls, journal, step, timing)
             reporter.progress("")
         raise ModelError(f"no answer after {self.limits.max_steps} steps", kind="invalid")
 
@@ -188,21 +186,33 @@ class Agent:
         self,
         tools: Tools,
         calls: Sequence[ToolCall],
-        turn_id: str,
+        journal: Journal,
         step: int,
         timing: Timing,
     ) -> list[Entry]:
-        """Run the tools of one step; results in the order of the calls."""
+        """Run the tools of one step side by side; each result is recorded as it comes, so that a
+        turn that is cut off keeps those that it has.
+        """
         started = self.clock.monotonic()
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(tools.call(call), name=f"tool {call.tool}") for call in calls
-            ]
-        timing.tools_ms += _since(self.clock, started)
-        return [
-            _result(call, turn_id, step, *task.result())
-            for call, task in zip(calls, tasks, strict=True)
-        ]
+        recorded: list[Entry] = []
+        running = {
+            asyncio.create_task(tools.call(call), name=f"tool {call.tool}"): call for call in calls
+        }
+        try:
+            while running:
+                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                results = [
+                    _result(running.pop(task), journal.turn_id, step, *task.result())
+                    for task in list(running)
+                    if task in done
+                ]
+                recorded += await journal.record(results)
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+            timing.tools_ms += _since(self.clock, started)
+        return recorded
 
 
 class ShownPartly(ModelError):
@@ -269,24 +279,8 @@ def _result(call: ToolCall, turn_id: str, step: int, text: str, is_error: bool) 
 
 async def _close_calls(journal: Journal, history: Sequence[Entry]) -> list[Entry]:
     """Give the calls that a killed worker left open a result; they are not run again."""
-    closed = interrupted(history, journal.turn_id)
+    closed = interrupted(open_calls(history, journal.turn_id))
     return await journal.record(closed, is_progress=False) if closed else []
-
-
-def interrupted(history: Sequence[Entry], turn_id: str) -> list[Entry]:
-    """Results that say of a turn's open calls that they were interrupted."""
-    return [
-        Entry(
-            kind=EntryKind.TOOL_RESULT,
-            call_id=call.call_id,
-            tool=call.tool,
-            text=INTERRUPTED,
-            is_error=True,
-            turn_id=turn_id,
-            step=call.step,
-        )
-        for call in open_calls(history, turn_id)
-    ]
 
 
 def _progress(calls: Sequence[ToolCall]) -> str:

@@ -21,6 +21,7 @@ _NEWEST = _BACKWARDS.limit(bindparam("most"))
 _BETWEEN = _EPOCH.where(
     messages.c.seq > bindparam("after"), messages.c.seq <= bindparam("through")
 ).order_by(messages.c.seq)
+ALL = 2**62
 PAGE = 32
 """Rows that are fetched at a time: one of them may hold megabytes."""
 
@@ -81,6 +82,15 @@ def between(
     with tx.conn.execute(_BETWEEN, params, execution_options={"yield_per": PAGE}) as result:
         for row in result.mappings():
             yield entry_of(row)
+
+
+def of_turn(
+    tx: Transaction, key: SessionKey, epoch: int, turn_id: str, *, after: int
+) -> list[Entry]:
+    """The entries of one turn, all of which have numbers above `after`."""
+    params = {"of_session": str(key), "of_epoch": epoch, "after": after, "through": ALL}
+    rows = tx.conn.execute(_BETWEEN.where(messages.c.turn_id == turn_id), params).mappings()
+    return [entry_of(row) for row in rows]
 
 
 def entry_of(row: RowMapping) -> Entry:

@@ -16,13 +16,14 @@ from clawbot.clock import SystemClock
 from clawbot.config import Config
 from clawbot.config_sections import WebConfig
 from clawbot.history import Entry, EntryKind
+from clawbot.journal import StoreJournal
 from clawbot.lease import Heartbeat
 from clawbot.ports import Reporter, Store
 from clawbot.store import engine
 from clawbot.store.claims import Claim
 from clawbot.store.migrate import upgrade
 from clawbot.web.part import WebPart
-from clawbot.worker import StoreJournal, Worker, WorkerLimits
+from clawbot.worker import Worker, WorkerLimits
 
 TOKEN = "a-token-of-the-tests"
 WAIT_S = 20.0
