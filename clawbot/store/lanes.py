@@ -6,21 +6,92 @@ blocks while it is streaming with nothing posted, pending or sending.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sqlalchemy import ColumnElement, FromClause, and_, case, func, or_, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    FromClause,
+    Select,
+    Update,
+    and_,
+    bindparam,
+    case,
+    func,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 
 from clawbot.ports import Transaction
+from clawbot.store import outbox as replies
 from clawbot.store import places
-from clawbot.store.outbox import OutboxRow, begin_part, held
+from clawbot.store.outbox import OutboxRow
 from clawbot.store.schema import outbox
-
-BLOCKING = ("pending", "sending")
 
 
 def _position(table: FromClause = outbox) -> ColumnElement[int]:
     return func.coalesce(table.c.lane_pos, table.c.id * 2)
+
+
+def _free(blocking: Sequence[str] = ("pending", "sending")) -> Select[int]:
+    """The replies that may be sent now; those in a `blocking` state hold up their lane."""
+    earlier = outbox.alias("earlier")
+    blocked = (
+        select(1)
+        .where(
+            earlier.c.channel == outbox.c.channel,
+            earlier.c.chat_id == outbox.c.chat_id,
+            earlier.c.lane_thread == outbox.c.lane_thread,
+            earlier.c.settled_ms.is_(None),
+            earlier.c.skips_lane.is_(False),
+            or_(
+                earlier.c.state.in_(blocking),
+                and_(earlier.c.state == "streaming", earlier.c.has_posted.is_(False)),
+            ),
+            tuple_(_position(earlier), earlier.c.id) < tuple_(_position(), outbox.c.id),
+        )
+        .exists()
+    )
+    return (
+        select(outbox.c.id)
+        .where(
+            outbox.c.channel == bindparam("of_channel"),
+            outbox.c.settled_ms.is_(None),
+            outbox.c.state.in_(("streaming", "pending")),
+            outbox.c.holder.is_(None),
+            outbox.c.next_try_ms <= bindparam("now_ms"),
+            or_(
+                outbox.c.inline_holder.is_(None),
+                outbox.c.inline_holder == bindparam("of_holder"),
+                outbox.c.inline_until_ms <= bindparam("now_ms"),
+            ),
+            or_(outbox.c.skips_lane, ~blocked),
+        )
+        .order_by(_position(), outbox.c.id)
+        .limit(bindparam("most"))
+        .with_for_update(skip_locked=True)
+    )
+
+
+def _take() -> Update:
+    """Hold rows; an inline answer whose time is over goes the other way."""
+    is_over = and_(
+        outbox.c.inline_holder == bindparam("of_holder"),
+        outbox.c.inline_until_ms <= bindparam("now_ms"),
+    )
+    return (
+        update(outbox)
+        .where(outbox.c.id.in_(bindparam("ids", expanding=True)))
+        .values(
+            holder=bindparam("of_holder"),
+            inline_holder=case((is_over, None), else_=outbox.c.inline_holder),
+        )
+    )
+
+
+_FREE, _TAKE = _free(), _take()
 
 
 def claim(
@@ -41,54 +112,19 @@ def claim(
     The first part of a reply that has none yet is begun here, in the same transaction: `split` cuts
     a text into parts. Streaming replies are taken too; they stay streaming.
     """
-    earlier = outbox.alias("earlier")
-    blocked = (
-        select(1)
-        .where(
-            earlier.c.channel == outbox.c.channel,
-            earlier.c.chat_id == outbox.c.chat_id,
-            earlier.c.lane_thread == outbox.c.lane_thread,
-            earlier.c.settled_ms.is_(None),
-            earlier.c.skips_lane.is_(False),
-            or_(
-                earlier.c.state.in_(BLOCKING),
-                and_(earlier.c.state == "streaming", earlier.c.has_posted.is_(False)),
-            ),
-            tuple_(_position(earlier), earlier.c.id) < tuple_(_position(), outbox.c.id),
-        )
-        .exists()
-    )
-    ids = list(
-        tx.conn.execute(
-            select(outbox.c.id)
-            .where(
-                outbox.c.channel == channel,
-                outbox.c.settled_ms.is_(None),
-                outbox.c.state.in_(("streaming", "pending")),
-                outbox.c.holder.is_(None),
-                outbox.c.next_try_ms <= now_ms,
-                or_(
-                    outbox.c.inline_holder.is_(None),
-                    outbox.c.inline_holder == holder,
-                    outbox.c.inline_until_ms <= now_ms,
-                ),
-                or_(outbox.c.skips_lane, ~blocked),
-            )
-            .order_by(_position(), outbox.c.id)
-            .limit(limit)
-            .with_for_update(skip_locked=True)
-        ).scalars()
-    )
+    mine = {"of_holder": holder, "now_ms": now_ms}
+    free = tx.conn.execute(_FREE, {**mine, "of_channel": channel, "most": limit})
+    ids = list(free.scalars())
     if not ids:
         return []
-    is_over = and_(outbox.c.inline_holder == holder, outbox.c.inline_until_ms <= now_ms)
-    taken = {"holder": holder, "inline_holder": case((is_over, None), else_=outbox.c.inline_holder)}
-    tx.conn.execute(update(outbox).where(outbox.c.id.in_(ids)).values(taken))
-    shown = [row for row in held(tx, ids, holder) if row.parts or _is_shown(tx, row, now_ms)]
+    tx.conn.execute(_TAKE, {**mine, "ids": ids})
+    shown = [
+        row for row in replies.held(tx, ids, holder) if row.parts or _is_shown(tx, row, now_ms)
+    ]
     return [
         row
         if row.parts or row.state != "pending"
-        else begin_part(tx, row, holder, 0, split(row.text)[0])
+        else replies.begin_part(tx, row, holder, 0, split(row.text)[0])
         for row in (_with_footer(tx, row, footer) for row in shown)
     ]
 

@@ -14,7 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from sqlalchemy import (
+    BindParameter,
+    Insert,
     RowMapping,
+    Update,
+    bindparam,
     case,
     delete,
     func,
@@ -25,12 +29,39 @@ from sqlalchemy import (
 
 from clawbot.errors import LeaseLost
 from clawbot.messages import MessageRef, Place, ReplyRoute
-from clawbot.ports import Transaction
+from clawbot.ports import InsertOf, Transaction
 from clawbot.store import places
 from clawbot.store.schema import aliases, outbox, outbox_parts, turns
 from clawbot.store.topics import draft_topic, outbox_topic
 
 _INSERT = insert(outbox).returning(outbox.c.id)
+_IDS: BindParameter[Sequence[int]] = bindparam("ids", expanding=True)
+_HELD = (
+    select(outbox, turns.c.draft_text, turns.c.draft_progress)
+    .outerjoin(turns, turns.c.id == outbox.c.turn_id)
+    .where(outbox.c.id.in_(_IDS), outbox.c.holder == bindparam("of_holder"))
+    .order_by(outbox.c.id)
+)
+_PARTS = select(outbox_parts).where(outbox_parts.c.outbox_id.in_(_IDS))
+_MINE = update(outbox).where(
+    outbox.c.id == bindparam("of_row"), outbox.c.holder == bindparam("of_holder")
+)
+_LOCK = _MINE.values(holder=outbox.c.holder)
+_SENDING = _MINE.values(state="sending")
+_POSTED = _MINE.values(has_posted=True, inline_holder=None)
+_POSTED_INLINE = _MINE.values(has_posted=True)
+_SETTLE = _MINE.values(
+    state=bindparam("new_state"),
+    reason=bindparam("new_reason"),
+    holder=None,
+    settled_ms=bindparam("now_ms"),
+)
+_PART = update(outbox_parts).where(
+    outbox_parts.c.outbox_id == bindparam("of_row"), outbox_parts.c.part_no == bindparam("no")
+)
+_PART_SENT = _PART.values(state="sent", ref=bindparam("new_ref"))
+_PART_EDITED = _PART.values(sent_text=bindparam("new_text"), edits=bindparam("new_edits"))
+_PART_UNKNOWN = _PART.values(state="unknown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,16 +164,9 @@ def freeze(
 
 def held(tx: Transaction, ids: Sequence[int], holder: str) -> list[OutboxRow]:
     """The rows of `ids` that `holder` still holds, as they are now, in the order of their ids."""
-    rows = tx.conn.execute(
-        select(outbox, turns.c.draft_text, turns.c.draft_progress)
-        .outerjoin(turns, turns.c.id == outbox.c.turn_id)
-        .where(outbox.c.id.in_(ids), outbox.c.holder == holder)
-        .order_by(outbox.c.id)
-    ).mappings()
+    rows = tx.conn.execute(_HELD, {"ids": ids, "of_holder": holder}).mappings()
     parts: dict[int, dict[int, Part]] = {}
-    for part in tx.conn.execute(
-        select(outbox_parts).where(outbox_parts.c.outbox_id.in_(ids))
-    ).mappings():
+    for part in tx.conn.execute(_PARTS, {"ids": ids}).mappings():
         parts.setdefault(part["outbox_id"], {})[part["part_no"]] = _part_of(part)
     return [_row_of(row, parts.get(row["id"], {})) for row in rows]
 
@@ -179,17 +203,22 @@ def begin_part(tx: Transaction, row: OutboxRow, holder: str, part_no: int, text:
     """
     # A streaming row may have been frozen since it was read: its state is left alone.
     state = "streaming" if row.state == "streaming" else "sending"
-    _mine(tx, row.id, holder, {} if state == "streaming" else {"state": state})
+    _change(tx, row.id, holder, _LOCK if state == "streaming" else _SENDING)
     key = part_key(row.id, part_no, row.created_ms)
-    tx.conn.execute(
-        tx.insert(outbox_parts)
-        .values(outbox_id=row.id, part_no=part_no, key=key, state="sending", sent_text=text)
-        .on_conflict_do_update(
-            index_elements=["outbox_id", "part_no"], set_={"state": "sending", "sent_text": text}
-        )
-    )
+    values = {"outbox_id": row.id, "part_no": part_no, "key": key, "sent_text": text}
+    tx.conn.execute(tx.prepared(_beginning), {**values, "state": "sending"})
     part = Part(part_no=part_no, key=key, state="sending", ref=None, sent_text=text, edits=0)
     return _with_part(row, part, state)
+
+
+def _beginning(insert: InsertOf) -> Insert:
+    statement = insert(outbox_parts)
+    new = statement.excluded
+    made: Insert = statement.on_conflict_do_update(
+        index_elements=["outbox_id", "part_no"],
+        set_={"state": new.state, "sent_text": new.sent_text},
+    )
+    return made
 
 
 def _with_part(row: OutboxRow, part: Part, state: str) -> OutboxRow:
@@ -200,15 +229,10 @@ def part_sent(
     tx: Transaction, row: OutboxRow, holder: str, part_no: int, ref: MessageRef, now_ms: int
 ) -> OutboxRow:
     """Record that the platform took a part (or an edit of it, when it is settled already)."""
-    other_way = {} if row.is_inline else {"inline_holder": None}
-    _mine(tx, row.id, holder, {"has_posted": True, **other_way})
+    _change(tx, row.id, holder, _POSTED_INLINE if row.is_inline else _POSTED)
     part = row.parts[part_no]
     settled = replace(part, state="sent", ref=ref.id)
-    tx.conn.execute(
-        update(outbox_parts)
-        .where(outbox_parts.c.outbox_id == row.id, outbox_parts.c.part_no == part_no)
-        .values(state="sent", ref=ref.id)
-    )
+    tx.conn.execute(_PART_SENT, {"of_row": row.id, "no": part_no, "new_ref": ref.id})
     if ref.thread is not None and row.session_key is not None:
         learn_alias(tx, row.channel, row.route.chat_id, ref.thread, row.session_key, now_ms)
     return _with_part(row, settled, row.state)
@@ -216,25 +240,18 @@ def part_sent(
 
 def part_edited(tx: Transaction, row: OutboxRow, holder: str, part_no: int, text: str) -> OutboxRow:
     """Record that a sent part now shows `text`."""
-    _mine(tx, row.id, holder)
+    _change(tx, row.id, holder, _LOCK)
     part = row.parts[part_no]
     edited = replace(part, sent_text=text, edits=part.edits + 1)
-    tx.conn.execute(
-        update(outbox_parts)
-        .where(outbox_parts.c.outbox_id == row.id, outbox_parts.c.part_no == part_no)
-        .values(sent_text=text, edits=edited.edits)
-    )
+    values = {"of_row": row.id, "no": part_no, "new_text": text, "new_edits": edited.edits}
+    tx.conn.execute(_PART_EDITED, values)
     return _with_part(row, edited, row.state)
 
 
 def part_unknown(tx: Transaction, row: OutboxRow, holder: str, part_no: int) -> None:
     """Record that nobody knows whether the platform took a part."""
-    _mine(tx, row.id, holder)
-    tx.conn.execute(
-        update(outbox_parts)
-        .where(outbox_parts.c.outbox_id == row.id, outbox_parts.c.part_no == part_no)
-        .values(state="unknown")
-    )
+    _change(tx, row.id, holder, _LOCK)
+    tx.conn.execute(_PART_UNKNOWN, {"of_row": row.id, "no": part_no})
 
 
 def put_back(
@@ -254,17 +271,8 @@ def put_back(
         )
     # A streaming row may have been frozen meanwhile; that is never undone.
     state = outbox.c.state if row.state == "streaming" else "pending"
-    _mine(
-        tx,
-        row.id,
-        holder,
-        {
-            "state": state,
-            "holder": None,
-            "tries": outbox.c.tries + 1,
-            "next_try_ms": next_try_ms,
-        },
-    )
+    values = {"holder": None, "tries": outbox.c.tries + 1, "next_try_ms": next_try_ms}
+    _change(tx, row.id, holder, _MINE.values(state=state, **values))
     return replace(row, state="put_back")
 
 
@@ -275,24 +283,24 @@ def settle(
 
     What was sent was seen at its place.
     """
-    values = {"state": state, "reason": reason, "holder": None, "settled_ms": now_ms}
-    _mine(tx, row.id, holder, values)
+    values = {"new_state": state, "new_reason": reason, "now_ms": now_ms}
+    _change(tx, row.id, holder, _SETTLE, values)
     if state == "sent" and row.session_key is not None and row.visible_no is not None:
         places.mark_seen(tx, places.viewer_of(row.place), row.session_key, row.visible_no)
     tx.ring(outbox_topic(row.channel))
     return replace(row, state=state)
 
 
-def _mine(
-    tx: Transaction, row_id: int, holder: str, values: Mapping[str, object] | None = None
+def _change(
+    tx: Transaction,
+    row_id: int,
+    holder: str,
+    statement: Update,
+    values: Mapping[str, object] | None = None,
 ) -> None:
-    """Lock a row that must be the holder's, and change it."""
-    result = tx.conn.execute(
-        update(outbox)
-        .where(outbox.c.id == row_id, outbox.c.holder == holder)
-        .values(values or {"holder": holder})
-    )
-    if result.rowcount != 1:
+    """Lock and change a row, which must be the holder's: `statement` is made of `_MINE`."""
+    mine = {"of_row": row_id, "of_holder": holder}
+    if tx.conn.execute(statement, {**mine, **(values or {})}).rowcount != 1:
         raise LeaseLost(f"outbox row {row_id} is not held by {holder}")
 
 

@@ -77,13 +77,14 @@ def choose(tx: Transaction, place: Place, session: SessionKey) -> None:
     )
 
 
+_AT_PLACE = (
+    places.c.channel == bindparam("of_channel"),
+    places.c.chat_id == bindparam("of_chat"),
+    places.c.thread == bindparam("of_thread"),
+)
 _LOCK = (
     update(places)
-    .where(
-        places.c.channel == bindparam("of_channel"),
-        places.c.chat_id == bindparam("of_chat"),
-        places.c.thread == bindparam("of_thread"),
-    )
+    .where(*_AT_PLACE)
     .values(active_session=places.c.active_session)
     .returning(places.c.active_session)
 )
@@ -94,15 +95,16 @@ def is_shown(tx: Transaction, place: Place, session_key: str) -> bool:
 
     Where nobody ever chose, every session's replies are sent.
     """
-    active = tx.conn.execute(
-        _LOCK,
-        {
-            "of_channel": place.channel,
-            "of_chat": place.chat_id,
-            "of_thread": place.thread or "",
-        },
-    ).scalar_one_or_none()
+    active = tx.conn.execute(_LOCK, _names(place)).scalar_one_or_none()
     return active is None or active == session_key
+
+
+def _names(place: Place) -> dict[str, str]:
+    return {
+        "of_channel": place.channel,
+        "of_chat": place.chat_id,
+        "of_thread": place.thread or "",
+    }
 
 
 # -- held replies ----------------------------------------------------------------------------------
@@ -193,38 +195,39 @@ def _seeing(insert: InsertOf) -> Insert:
     return made
 
 
+_IS_RUNNING = (
+    select(1).where(turns.c.session_key == sessions.c.key, turns.c.ended_ms.is_(None)).exists()
+)
+_OVERVIEW = (
+    select(
+        sessions.c.key,
+        sessions.c.title,
+        sessions.c.visible_total,
+        read_marks.c.seen_total,
+        _IS_RUNNING.label("is_running"),
+    )
+    .outerjoin(
+        read_marks,
+        and_(
+            read_marks.c.session_key == sessions.c.key,
+            read_marks.c.viewer == bindparam("of_viewer"),
+        ),
+    )
+    .where(sessions.c.base_key == bindparam("of_base"), sessions.c.archived.is_(False))
+    .order_by(sessions.c.created_ms, sessions.c.key)
+    .limit(AT_MOST)
+)
+_ACTIVE = select(places.c.active_session).where(*_AT_PLACE)
+
+
 def overview(tx: Transaction, place: Place, base: SessionKey) -> list[Unread]:
     """The sessions of a base that are not archived, the base first, with what is unread of each.
 
     `is_active` is told of the stored choice alone: without one the base is active.
     """
-    viewer = viewer_of(place)
-    running = (
-        select(1).where(turns.c.session_key == sessions.c.key, turns.c.ended_ms.is_(None)).exists()
-    )
-    rows = tx.conn.execute(
-        select(
-            sessions.c.key,
-            sessions.c.title,
-            sessions.c.visible_total,
-            read_marks.c.seen_total,
-            running.label("is_running"),
-        )
-        .outerjoin(
-            read_marks,
-            and_(read_marks.c.session_key == sessions.c.key, read_marks.c.viewer == viewer),
-        )
-        .where(sessions.c.base_key == str(base), sessions.c.archived.is_(False))
-        .order_by(sessions.c.created_ms, sessions.c.key)
-        .limit(AT_MOST)
-    ).mappings()
-    active = tx.conn.execute(
-        select(places.c.active_session).where(
-            places.c.channel == place.channel,
-            places.c.chat_id == place.chat_id,
-            places.c.thread == (place.thread or ""),
-        )
-    ).scalar_one_or_none()
+    of_viewer = {"of_viewer": viewer_of(place), "of_base": str(base)}
+    rows = tx.conn.execute(_OVERVIEW, of_viewer).mappings()
+    active = tx.conn.execute(_ACTIVE, _names(place)).scalar_one_or_none()
     found = [
         Unread(
             session=SessionKey.parse(row["key"]),
@@ -235,6 +238,9 @@ def overview(tx: Transaction, place: Place, base: SessionKey) -> list[Unread]:
         )
         for row in rows
     ]
+    if all(item.session != base for item in found):
+        is_active = active is None or active == str(base)
+        found.append(Unread(session=base, count=0, is_active=is_active))
     return sorted(found, key=lambda item: item.session.task is not None)
 
 

@@ -27,15 +27,12 @@ from tests.contracts.broken.breaking import (
 )
 
 
-def hold_whatever(
-    tx: Transaction, row_id: int, holder: str, values: Mapping[str, object] | None = None
+def change_whatever(
+    original: Callable[..., None], tx: Transaction, row_id: int, holder: str, *args: Any
 ) -> None:
     """Do not ask who holds a reply."""
-    tx.conn.execute(
-        update(schema.outbox)
-        .where(schema.outbox.c.id == row_id)
-        .values(values or {"holder": holder})
-    )
+    tx.conn.execute(update(schema.outbox).where(schema.outbox.c.id == row_id).values(holder=holder))
+    original(tx, row_id, holder, *args)
 
 
 def begin_in_memory(
@@ -119,7 +116,7 @@ OUTBOX_BREAKS = (
     Break(
         clause="test_a_lane_is_sent_in_order_and_lanes_do_not_wait_for_each_other",
         fault="any reply is given out",
-        apply=replacing(lanes, "BLOCKING", ()),
+        apply=replacing(lanes, "_FREE", lanes._free(())),
     ),
     Break(
         clause="test_a_lane_is_sent_in_order_and_lanes_do_not_wait_for_each_other",
@@ -129,7 +126,7 @@ OUTBOX_BREAKS = (
     Break(
         clause="test_of_two_claimers_at_once_one_gets_the_head_of_a_lane",
         fault="the second in a lane is given to the second claimer",
-        apply=replacing(lanes, "BLOCKING", ()),
+        apply=replacing(lanes, "_FREE", lanes._free(())),
     ),
     Break(
         clause="test_a_growing_reply_blocks_its_lane_until_it_stands_there",
@@ -159,7 +156,7 @@ OUTBOX_BREAKS = (
     Break(
         clause="test_a_later_try_comes_at_its_time_and_keeps_its_place",
         fault="others overtake it",
-        apply=replacing(lanes, "BLOCKING", ()),
+        apply=replacing(lanes, "_FREE", lanes._free(())),
     ),
     Break(
         clause="test_a_part_is_begun_under_its_lasting_key_before_it_is_sent",
@@ -195,7 +192,7 @@ OUTBOX_BREAKS = (
     Break(
         clause="test_a_holder_that_lost_its_reply_changes_nothing",
         fault="anybody may settle",
-        apply=replacing(outbox, "_mine", hold_whatever),
+        apply=wrapping(outbox, "_change", change_whatever),
     ),
     Break(
         clause="test_a_frozen_reply_never_grows_again",
