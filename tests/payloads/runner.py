@@ -190,7 +190,7 @@ async def ground(platform: Platform, row: Row, template: Path) -> AsyncIterator[
                     channel=channel,
                     store=store,
                     adapter=adapter,
-                    intake=Intake(store, clock, rules_of(config, channel, adapter)),
+                    intake=Intake(store, clock, rules_of(config, channel, adapter), "payloads"),
                 )
             finally:
                 await adapter.close()
