@@ -38,6 +38,23 @@ CHANNEL_TYPES: dict[str, ChannelType] = {
         adapter="adapters.feishu.adapter:open_adapter",
         default_scope="thread",
     ),
+    "wechat": ChannelType(
+        config="adapters.wechat.config:WechatConfig",
+        adapter="adapters.wechat.adapter:open_adapter",
+        default_scope="chat",
+    ),
+    "wecom": ChannelType(
+        config="adapters.wecom.config:WecomConfig",
+        adapter="adapters.wecom.adapter:open_adapter",
+        default_scope="chat",
+        case_insensitive_ids=True,
+    ),
+    "wecom_bot": ChannelType(
+        config="adapters.wecom.config:WecomBotConfig",
+        adapter="adapters.wecom.bot_adapter:open_adapter",
+        default_scope="chat",
+        case_insensitive_ids=True,
+    ),
 }
 
 

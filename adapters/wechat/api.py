@@ -16,7 +16,7 @@ from adapters.wechat.failures import (
     from_status,
 )
 from adapters.wechat.tokens import Token, TokenCache
-from clawbot.errors import NotSent, SendError
+from clawbot.errors import NotSent, Rejected, SendError
 from clawbot.ports import Clock
 
 CALL_TIMEOUT_S = 10.0
@@ -139,7 +139,9 @@ async def usable(tokens: TokenCache) -> str:
 
 
 def token_of(path: str, answer: Json) -> Token:
-    """The token in an answer. Raises what its error code means."""
+    """The token in an answer. Raises what its error code means; here 40001 is a wrong secret."""
+    if code_of(answer) in TOKEN_CODES:
+        raise Rejected(f"{path}: {code_of(answer)}", code=str(code_of(answer)))
     if code_of(answer):
         raise from_code(path, answer)
     value = text_of(answer.get("access_token"))

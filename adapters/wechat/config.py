@@ -76,7 +76,7 @@ class WechatConfig(BaseModel):
         default="https://api.weixin.qq.com/", description="Where the API is; for proxies and tests"
     )
     listen_host: str = Field(default="127.0.0.1", description="Address to listen on")
-    listen_port: int = Field(default=3001, ge=0, le=65535, description="Port; 0 = any free one")
+    listen_port: int = Field(default=3002, ge=0, le=65535, description="Port; 0 = any free one")
     path: str = Field(default="/wechat", description="Path of the server configuration's URL")
     max_body_bytes: int = Field(
         default=65_536, ge=4096, description="A larger request is refused with 413"

@@ -12,6 +12,7 @@ import secrets
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from wechatpy.crypto import PrpCrypto  # type: ignore[import-untyped]
 from wechatpy.exceptions import WeChatException  # type: ignore[import-untyped]
@@ -86,7 +87,7 @@ class Envelope:
 
     def __init__(self, *, token: str, aes_key: str, receive_ids: Sequence[str]) -> None:
         self._token = token
-        self._crypto = PrpCrypto(base64.b64decode(aes_key + "="))
+        self._key = base64.b64decode(aes_key + "=")
         self._receive_ids = tuple(receive_ids)
 
     def is_signed(self, query: Mapping[str, str], encrypted: str) -> bool:
@@ -99,7 +100,7 @@ class Envelope:
         cause: Exception | None = None
         for receive_id in self._receive_ids:
             try:
-                return str(self._crypto.decrypt(encrypted, receive_id))
+                return str(self._cipher().decrypt(encrypted, receive_id))
             except (
                 WeChatException,
                 ValueError,  # base64, block size, UTF-8
@@ -114,10 +115,14 @@ class Envelope:
             "account's and that its receive id is listed"
         ) from cause
 
+    def _cipher(self) -> Any:
+        """A cipher for one message: it chains on from what it has worked on before."""
+        return PrpCrypto(self._key)
+
     def seal(self, text: str, *, now_s: int) -> Sealed:
         """Encrypt and sign an answer."""
         timestamp, nonce = str(now_s), str(secrets.randbelow(10**10))
-        encrypted = self._crypto.encrypt(text, self._receive_ids[0]).decode("ascii")
+        encrypted = self._cipher().encrypt(text, self._receive_ids[0]).decode("ascii")
         return Sealed(
             encrypt=encrypted,
             signature=signature_of(self._token, timestamp, nonce, encrypted),

@@ -10,9 +10,6 @@ from clawbot.errors import NotSent, OutcomeUnknown, Rejected, SendError, WindowC
 TOKEN_CODES = frozenset({40001, 40014, 41001, 42001})
 """The access token is not taken; a new one may be."""
 
-ACCOUNT_CODES = frozenset({40013, 40125, 40164, 40243, 41002, 41004, 50002})
-"""The account itself is refused: wrong id or secret, address not on the white list, frozen."""
-
 NO_PERMISSION = 48001
 """The account may not send customer-service messages."""
 

@@ -1,0 +1,93 @@
+"""One WeCom app, as clawbot's channel: wires the parts and holds the life cycle.
+
+    receive:  http  →  callback (verify, decrypt, parse, accept)
+    send:     outbound  →  api
+
+A member is known by the user id, which is the chat too.
+"""
+
+from __future__ import annotations
+
+from adapters.health import Health
+from adapters.wechat.http import HttpReceiver
+from adapters.wecom.api import CHECK_INTERVAL_S, WecomApi
+from adapters.wecom.callback import Callback
+from adapters.wecom.config import WecomConfig
+from adapters.wecom.outbound import APP_LIMIT_BYTES, measure_app, render_app
+from adapters.wecom.repeats import Repeats
+from clawbot.errors import ChannelBroken, NotSent, Rejected, SendError
+from clawbot.messages import ChannelHealth, Limits, MessageRef, OutboundPart
+from clawbot.ports import Accept, Clock
+
+_ACCOUNT_HINT = "check corp_id, secret and the trusted IPs of the app"
+
+
+def open_adapter(name: str, config: WecomConfig, clock: Clock) -> WecomAdapter:
+    """The adapter of the channel `name`. Nothing is connected until `check` or `receive`."""
+    return WecomAdapter(name, config, clock)
+
+
+class WecomAdapter:
+    """A `ChannelAdapter` that can also tell its health. Its sends may be repeated."""
+
+    limits = Limits(max_size=APP_LIMIT_BYTES, has_idempotency_keys=True)
+
+    def __init__(self, name: str, config: WecomConfig, clock: Clock) -> None:
+        self._name = name
+        self._config = config
+        self._clock = clock
+        self._api = WecomApi(config, clock)
+        self._repeats = Repeats(clock, CHECK_INTERVAL_S)
+        self._health = Health(name)
+
+    async def check(self) -> ChannelHealth:
+        """Fetch a token. Raises ChannelBroken if WeCom refuses the app; an unreachable WeCom is
+        `degraded`.
+        """
+        self._health.learn(corp_id=self._config.corp_id, agent_id=str(self._config.agent_id))
+        try:
+            await self._api.prove()
+        except Rejected as error:
+            self._health.broken(f"WeCom refuses this app ({error}); {_ACCOUNT_HINT}")
+            raise ChannelBroken(f"channel {self._name}: {self.health().detail}") from error
+        except SendError as error:
+            self._health.lost(str(error))
+        return self._health.snapshot()
+
+    async def receive(self, accept: Accept) -> None:
+        """Serve until cancelled. Raises StartupError when the port to listen on is taken."""
+        receiver = HttpReceiver(self._name, self._config, self.callback(accept).handle_http)
+        await receiver.run(self._listening)
+
+    def callback(self, accept: Accept) -> Callback:
+        """The door for requests, without a server."""
+        return Callback(self._name, self._config, self._clock, accept)
+
+    async def send(self, part: OutboundPart) -> MessageRef:
+        """message/send. A repeated attempt at a part is dropped by WeCom's duplicate check."""
+        user_id, text = part.route.chat_id, render_app(part.text, self._config.format)
+        is_checked = self._repeats.is_checked(user_id, text, part.key)
+        try:
+            message_id = await self._api.send(user_id, text, is_checked=is_checked)
+        except NotSent as error:
+            if isinstance(error.__cause__, Rejected):
+                self._health.lost(f"WeCom refuses this app ({error}); {_ACCOUNT_HINT}")
+            raise
+        self._health.up()
+        return MessageRef(id=message_id or part.key)
+
+    def measure(self, text: str) -> int:
+        """UTF-8 bytes of the text as it is sent."""
+        return measure_app(text, self._config.format)
+
+    async def close(self) -> None:
+        """Close connections; may be called twice."""
+        await self._api.close()
+
+    def health(self) -> ChannelHealth:
+        """The state now, judged by the connection."""
+        return self._health.snapshot()
+
+    def _listening(self, url: str) -> None:
+        self._health.learn(listening=url)
+        self._health.up()

@@ -1,0 +1,69 @@
+"""Every call of a WeCom app to the API. Nothing is retried but a refused token, once."""
+
+from __future__ import annotations
+
+from adapters.payload import Json, text_of
+from adapters.wechat.api import HttpCaller, token_of, usable
+from adapters.wechat.failures import TOKEN_CODES, code_of, from_code
+from adapters.wechat.tokens import Token, TokenCache
+from adapters.wecom.config import WecomConfig
+from clawbot.errors import Rejected
+from clawbot.ports import Clock
+
+CHECK_INTERVAL_S = 1_800
+
+
+class WecomApi:
+    """The API as one app. Methods raise NotSent, Rejected or OutcomeUnknown."""
+
+    def __init__(self, config: WecomConfig, clock: Clock) -> None:
+        self._config = config
+        self._http = HttpCaller(config.api_base_url)
+        self._tokens = TokenCache(clock, self._fetch_token)
+
+    async def close(self) -> None:
+        """Close the connections; may be called twice."""
+        await self._http.close()
+
+    async def prove(self) -> None:
+        """Have a token: the company and the app's secret are right."""
+        await self._tokens.get()
+
+    async def send(self, user_id: str, text: str, *, is_checked: bool) -> str:
+        """message/send to one member; returns the message's id.
+
+        is_checked: WeCom drops the message if it took the same one within the interval.
+        """
+        kind = self._config.format
+        body = {
+            "touser": user_id,
+            "agentid": self._config.agent_id,
+            "msgtype": kind,
+            kind: {"content": text},
+            "enable_duplicate_check": int(is_checked),
+            "duplicate_check_interval": CHECK_INTERVAL_S,
+        }
+        path = "cgi-bin/message/send"
+        answer = await self._once(path, body)
+        if code_of(answer) in TOKEN_CODES:
+            answer = await self._once(path, body)
+        if code_of(answer):
+            raise from_code(path, answer)
+        if text_of(answer.get("invaliduser")):
+            raise Rejected(f"{path}: no such member of the app's scope", code="invaliduser")
+        return text_of(answer.get("msgid"))
+
+    async def _once(self, path: str, body: Json) -> Json:
+        token = await usable(self._tokens)
+        answer = await self._http.request("POST", path, {"access_token": token}, body)
+        if code_of(answer) in TOKEN_CODES:
+            self._tokens.refuse(token)
+        return answer
+
+    async def _fetch_token(self, force: bool) -> Token:  # noqa: FBT001 - see Fetch
+        """The call gives the same token until its end; there is no way to insist on another."""
+        del force
+        path = "cgi-bin/gettoken"
+        secret = self._config.secret.get_secret_value()
+        params = {"corpid": self._config.corp_id, "corpsecret": secret}
+        return token_of(path, await self._http.request("GET", path, params, None))

@@ -1,0 +1,193 @@
+"""One WeCom AI bot, as clawbot's channel, by long connection or webhook.
+
+    socket:   bot_socket → accept;   answers grow by frames with the whole text
+    webhook:  http → bot_webhook → accept;   answers grow while WeCom asks for them
+
+An answer is one stream; what does not fit into it, or comes too late for it, goes as a message.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from adapters.health import Health
+from adapters.payload import Json, object_of, text_of
+from adapters.wechat.failures import code_of, from_code
+from adapters.wechat.http import HttpReceiver
+from adapters.wecom.bot_inbound import BotFacts, BotRoute, parse_callback
+from adapters.wecom.bot_socket import BotSocket, Timings
+from adapters.wecom.bot_streams import Streams
+from adapters.wecom.bot_webhook import BotCallback, LateMessages
+from adapters.wecom.config import WecomBotConfig
+from adapters.wecom.outbound import BOT_MAX_SIZE, measure_bot, render_bot
+from clawbot.errors import (
+    ChannelBroken,
+    NotSent,
+    OutcomeUnknown,
+    SendError,
+    StoreUnavailable,
+)
+from clawbot.messages import ChannelHealth, Ignored, Limits, MessageRef, OutboundPart
+from clawbot.ports import Accept, Clock
+
+log = structlog.get_logger(__name__)
+
+_EDIT_INTERVAL_S = 1.0
+_FETCH_WAIT_S = 12.0
+_LOOK_AGAIN_S = 5.0
+_STORE_RETRY_S = 1.0
+_STREAM = "stream:"
+
+
+def open_adapter(
+    name: str, config: WecomBotConfig, clock: Clock, *, timings: Timings | None = None
+) -> WecomBotAdapter:
+    """The adapter of the channel `name`. Nothing is connected until `receive`."""
+    return WecomBotAdapter(name, config, clock, timings or Timings())
+
+
+class WecomBotAdapter:
+    """A `ChannelAdapter` that can also edit and tell its health."""
+
+    def __init__(self, name: str, config: WecomBotConfig, clock: Clock, timings: Timings) -> None:
+        self._name = name
+        self._config = config
+        self._clock = clock
+        self._health = Health(name)
+        self._facts = BotFacts(channel=name, bot_id=config.bot_id, bot_name=config.bot_name)
+        self._socket = BotSocket(config, clock, self._health, timings)
+        self._streams = Streams(clock)
+        self._late = LateMessages()
+        self._is_socket = config.mode == "socket"
+        self.limits = Limits(
+            max_size=BOT_MAX_SIZE,
+            edit_interval_s=_EDIT_INTERVAL_S,
+            parts_per_inbound=None if self._is_socket else 2,
+            ends_growth=True,
+        )
+
+    # -- life cycle --------------------------------------------------------------------------------
+
+    async def check(self) -> ChannelHealth:
+        """Say how it is configured; only the connection itself can prove the secret."""
+        self._health.learn(mode=self._config.mode, bot_id=self._config.bot_id)
+        return self._health.snapshot()
+
+    async def receive(self, accept: Accept) -> None:
+        """Receive until cancelled. Raises ChannelBroken when an admin must act, and StartupError
+        when the port to listen on is taken.
+        """
+        if not self._is_socket:
+            receiver = HttpReceiver(self._name, self._config, self.callback(accept).handle_http)
+            await receiver.run(self._listening)
+            return
+        try:
+            await self._socket.run(lambda frame: self.handle_frame(accept, frame))
+        except ChannelBroken as error:
+            self._health.broken(str(error))
+            raise ChannelBroken(f"channel {self._name}: {error}") from error
+
+    def callback(self, accept: Accept) -> BotCallback:
+        """The door for requests, without a server."""
+        return BotCallback(
+            self._facts, self._config, self._clock, accept, self._streams, self._late
+        )
+
+    async def handle_frame(self, accept: Accept, frame: Json) -> None:
+        """Take one callback frame. The connection has no acknowledgement: a store that cannot be
+        written is waited for.
+        """
+        request = text_of(object_of(frame.get("headers")).get("req_id"))
+        message = parse_callback(object_of(frame.get("body")), self._facts, request)
+        if isinstance(message, Ignored):
+            log.info("message_ignored", channel=self._name, reason=message.reason)
+            if message.reason == "enter_chat" and self._config.welcome:
+                await self._greet(request)
+            return
+        while True:
+            try:
+                await accept(message)
+            except StoreUnavailable as error:
+                log.warning("message_not_stored", channel=self._name, error=str(error))
+                await self._clock.sleep(_STORE_RETRY_S)
+            else:
+                return
+
+    async def close(self) -> None:
+        """Close connections; may be called twice."""
+        await self._late.close()
+
+    def health(self) -> ChannelHealth:
+        """The state now, judged by the connection."""
+        return self._health.snapshot()
+
+    def _listening(self, url: str) -> None:
+        self._health.learn(listening=url)
+        self._health.up()
+
+    async def _greet(self, request: str) -> None:
+        body = {"msgtype": "text", "text": {"content": self._config.welcome}}
+        try:
+            await self._socket.ask("aibot_respond_welcome_msg", body, request)
+        except SendError as error:
+            log.info("welcome_not_sent", channel=self._name, error=str(error))
+
+    # -- sending -----------------------------------------------------------------------------------
+
+    async def send(self, part: OutboundPart) -> MessageRef:
+        """The first part is the message's stream; what follows are messages of their own."""
+        route = BotRoute.decode(part.route.token)
+        if part.part_no == 0 and route.stream and await self._grow(route, part):
+            return MessageRef(id=_STREAM + route.stream)
+        if not part.is_final:
+            raise NotSent(
+                "the stream is over; the whole answer follows", retry_after_s=_LOOK_AGAIN_S
+            )
+        await self._send_message(route, part)
+        return MessageRef(id=part.key)
+
+    async def edit(self, ref: MessageRef, part: OutboundPart) -> None:
+        """Show the whole text. When the stream is over, the final text goes as a message."""
+        route = BotRoute.decode(part.route.token)
+        if ref.id.startswith(_STREAM) and await self._grow(route, part):
+            return
+        if not part.is_final:
+            raise NotSent(
+                "the stream is over; the whole answer follows", retry_after_s=_LOOK_AGAIN_S
+            )
+        await self._send_message(route, part)
+
+    def measure(self, text: str) -> int:
+        """UTF-8 bytes of the Markdown."""
+        return measure_bot(text)
+
+    async def _grow(self, route: BotRoute, part: OutboundPart) -> bool:
+        """Show a text in the message's stream; False = WeCom takes it there no more."""
+        text = render_bot(part.text, part.progress)
+        if not self._is_socket:
+            return self._streams.is_open(route.stream) and await self._streams.show(
+                route.stream, text, is_final=part.is_final, wait_s=_FETCH_WAIT_S
+            )
+        stream = {"id": route.stream, "finish": part.is_final, "content": text}
+        body = {"msgtype": "stream", "stream": stream}
+        try:
+            answer = await self._socket.ask("aibot_respond_msg", body, route.request)
+        except OutcomeUnknown as error:
+            raise NotSent(str(error)) from error  # the whole text of one stream may be repeated
+        if code := code_of(answer):
+            log.info("stream_refused", channel=self._name, code=code)
+        return not code
+
+    async def _send_message(self, route: BotRoute, part: OutboundPart) -> None:
+        text = render_bot(part.text)
+        if not self._is_socket:
+            await self._late.send(part.route.chat_id, route.url, text)
+            return
+        body = {
+            "chatid": part.route.chat_id,
+            "msgtype": "markdown",
+            "markdown": {"content": text},
+        }
+        answer = await self._socket.ask("aibot_send_msg", body)
+        if code_of(answer):
+            raise from_code("aibot_send_msg", answer)
