@@ -14,17 +14,17 @@ from collections.abc import Coroutine, Mapping
 
 import structlog
 
+from adapters.health import Health
+from adapters.payload import object_of
 from adapters.slack.api import SlackApi
 from adapters.slack.config import SlackConfig
 from adapters.slack.dispatch import Dispatcher
 from adapters.slack.facts import SLASH_TOKEN, Identity
 from adapters.slack.failures import AUTH_CODES
-from adapters.slack.health import Health
 from adapters.slack.http import HttpReceiver, SignedRequests
 from adapters.slack.intake import Intake
 from adapters.slack.names import Directory
 from adapters.slack.outbound import MAX_SIZE, measure, render_part
-from adapters.slack.payload import object_of
 from adapters.slack.recorded import read_recorded
 from adapters.slack.socket import SocketReceiver, Timings
 from clawbot.errors import ChannelBroken, NotSent, OutcomeUnknown, Rejected, SendError

@@ -10,10 +10,10 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
+from adapters.payload import Json, object_of, objects_of, text_of
 from adapters.slack.config import SlackConfig
 from adapters.slack.facts import Identity
 from adapters.slack.failures import from_api_error, from_client_error
-from adapters.slack.payload import Json, object_of, objects_of, text_of
 from clawbot.errors import NotSent, Rejected, SendError
 
 CALL_TIMEOUT_S = 15.0

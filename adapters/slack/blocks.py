@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from adapters.slack.payload import Json, object_of, objects_of, text_of
+from adapters.payload import Json, object_of, objects_of, text_of
 from adapters.slack.words import Passage, escape, passages_of
 
 _MAX_DEPTH = 6  # a forward of a forward of a …

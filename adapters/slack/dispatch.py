@@ -20,11 +20,11 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
+from adapters.order import ArrivalOrder
+from adapters.payload import Json, object_of, text_of
 from adapters.slack.api import quiet_logger
 from adapters.slack.facts import Facts
 from adapters.slack.inbound import parse_event
-from adapters.slack.order import ArrivalOrder
-from adapters.slack.payload import Json, object_of, text_of
 from clawbot.errors import StoreUnavailable
 from clawbot.messages import Ignored
 from clawbot.ports import Accept

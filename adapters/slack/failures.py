@@ -8,7 +8,7 @@ from __future__ import annotations
 import aiohttp
 from slack_sdk.errors import SlackApiError
 
-from adapters.slack.payload import text_of
+from adapters.payload import text_of
 from clawbot.errors import NotSent, OutcomeUnknown, Rejected, SendError
 
 AUTH_CODES = frozenset(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adapters.slack.payload import Json, object_of, text_of
+from adapters.payload import Json, object_of, text_of
 from adapters.slack.words import escape
 from clawbot.messages import Attachment
 

@@ -13,9 +13,9 @@ from urllib.parse import parse_qsl
 import structlog
 from aiohttp import web
 
+from adapters.payload import Json, text_of
 from adapters.slack.config import SlackConfig
 from adapters.slack.dispatch import Dispatcher
-from adapters.slack.payload import Json, text_of
 from clawbot.errors import StartupError
 from clawbot.ports import Clock
 

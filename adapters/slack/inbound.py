@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from decimal import Decimal, InvalidOperation
 
+from adapters.payload import Json, dump, object_of, objects_of, storable, text_of
 from adapters.slack.blocks import has_quote, is_forward, read_attachments, read_blocks
 from adapters.slack.facts import SLASH_TOKEN, Facts
 from adapters.slack.files import attachment_of, describe, is_undescribed
-from adapters.slack.payload import Json, dump, object_of, objects_of, storable, text_of
 from adapters.slack.words import Passage, Words, literals, passages_of, read, trim
 from clawbot.messages import Attachment, ChatType, Ignored, InboundMessage, Sender
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from adapters.payload import Json, object_of, text_of
 from adapters.slack.dispatch import Dispatcher
 from adapters.slack.http import HttpAnswer, SignedRequests
-from adapters.slack.payload import Json, object_of, text_of
 
 _KINDS = frozenset({"events_api", "slash_commands", "interactive"})
 

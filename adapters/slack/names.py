@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import structlog
 
+from adapters.payload import Json, object_of, objects_of, text_of
 from adapters.slack.api import SlackApi
 from adapters.slack.facts import Facts, Identity
 from adapters.slack.files import is_undescribed
 from adapters.slack.inbound import parse_event
-from adapters.slack.payload import Json, object_of, objects_of, text_of
 from clawbot.errors import ClawbotError, SendError
 from clawbot.messages import Ignored, InboundMessage
 from clawbot.ports import Clock

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
-from adapters.slack.tables import render_table
 from adapters.slack.words import escape
+from adapters.tables import render_table
 
 TEXT_LIMIT_BYTES = 4_000
 """chat.update refuses longer text (msg_too_long); users measured UTF-8 bytes, not characters."""

@@ -17,10 +17,10 @@ import aiohttp
 import structlog
 from slack_sdk.socket_mode.aiohttp import SocketModeClient
 
+from adapters.health import Health
+from adapters.payload import Json, text_of
 from adapters.slack.api import SlackApi, quiet_logger
 from adapters.slack.failures import AUTH_CODES
-from adapters.slack.health import Health
-from adapters.slack.payload import Json, text_of
 from clawbot.errors import ChannelBroken, NotSent, OutcomeUnknown, Rejected
 
 log = structlog.get_logger(__name__)

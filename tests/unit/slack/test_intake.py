@@ -12,10 +12,10 @@ from urllib.parse import urlencode
 import pytest
 from pydantic import SecretStr
 
+from adapters.order import ArrivalOrder
 from adapters.slack.adapter import SlackAdapter, open_adapter
 from adapters.slack.config import SlackConfig
 from adapters.slack.intake import Intake
-from adapters.slack.order import ArrivalOrder
 from clawbot.errors import StoreUnavailable
 from clawbot.messages import Accepted, InboundMessage
 from tests.unit.slack.events import FACTS, callback, dm, post, slash
