@@ -84,6 +84,8 @@ class ProviderConfig(Section):
     """Where its API is; needed unless the provider is a known one."""
     kind: ProviderKind | None = None
     """The wire format; known for known providers, else openai-chat."""
+    context_tokens: int | None = Field(default=None, ge=2048)
+    """How much its models take in; left out, what is known of a model, else 32768."""
 
 
 class TurnOverrides(Section):
@@ -114,6 +116,8 @@ class TurnsConfig(Section):
     """How many tokens one model call may write."""
     history_messages: int = Field(default=200, ge=0)
     """How many older messages of the session go into a request; 0 = all that fit."""
+    result_chars: int = Field(default=50_000, ge=1000)
+    """How much of a tool's result the history holds; the whole of a longer one is saved beside."""
     per_worker: int = Field(default=500, ge=1)
     """How many turns one worker process runs at once; high, so that hanging chats block nobody."""
 

@@ -6,25 +6,25 @@ from collections.abc import Sequence
 
 from clawbot.history import Entry
 from clawbot.ports import Clock, Store
-from clawbot.store import history, turns
+from clawbot.recollection import Reach, Recollection
+from clawbot.store import history, memories, turns
 from clawbot.store.claims import Claim
 
 
 class StoreJournal:
     """A turn's `agent.loop.Journal` in the store."""
 
-    def __init__(self, store: Store, clock: Clock, claim: Claim, history_rows: int) -> None:
+    def __init__(self, store: Store, clock: Clock, claim: Claim) -> None:
         self.turn_id = claim.turn_id
         self._store = store
         self._clock = clock
         self._claim = claim
-        self._history_rows = history_rows
 
-    async def load(self) -> list[Entry]:
-        """See `Journal`."""
+    async def recall(self, reach: Reach) -> Recollection:
+        """What the turn begins with, or goes on with."""
         claim = self._claim
         return await self._store.read(
-            lambda tx: history.load(tx, claim.session, claim.epoch, newest=self._history_rows)
+            lambda tx: memories.recall(tx, claim.session, claim.epoch, claim.turn_id, reach)
         )
 
     async def record(self, entries: Sequence[Entry], *, is_progress: bool = True) -> list[Entry]:

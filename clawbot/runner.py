@@ -11,11 +11,18 @@ from pathlib import Path
 import structlog
 
 from clawbot import seed
-from clawbot.agent.loop import Agent, Answer, Journal, Timing
+from clawbot.agent.dialects import dialect_of
+from clawbot.agent.loop import Agent, Answer, Timing
+from clawbot.agent.memory import MemoryLimits, MemoryModel, Pinned, WorkingMemory, reach_of
+from clawbot.agent.model_sizes import size_of
 from clawbot.agent.models import ModelPool
-from clawbot.agent.prompt import system_prompt
+from clawbot.agent.prompt import documents_text, system_prompt
+from clawbot.agent.saved import SavedTexts, saved_dir
+from clawbot.agent.tokens import TokenCounter
 from clawbot.config import Config
+from clawbot.config_sections import ProviderConfig
 from clawbot.errors import ConfigError, ModelError
+from clawbot.journal import StoreJournal
 from clawbot.ports import Clock, Model, Reporter, Store, Transaction
 from clawbot.seed import Seed, SeedFailed
 from clawbot.session_settings import TurnSettings, settle
@@ -49,9 +56,10 @@ class SessionRunner:
     agent: Agent
     models: ModelPool
     tools: ToolRegistry
+    counter: TokenCounter
 
     async def run(
-        self, claim: Claim, journal: Journal, reporter: Reporter, timing: Timing
+        self, claim: Claim, journal: StoreJournal, reporter: Reporter, timing: Timing
     ) -> Answer:
         """Run the turn. Raise ModelError, LeaseLost or TurnStopped."""
         # A message from the web page into a chat's session changes nothing of the session.
@@ -60,11 +68,12 @@ class SessionRunner:
         settings = settle(self.config, name, claim.settings)
         model = await self._model(settings.model)
         around = await self._surroundings(claim, name)
+        saved = SavedTexts(root=saved_dir(self.config.state_dir, claim.session))
         stopping = asyncio.Event()
         bound = self.tools.bind(
             TurnContext(
                 session=claim.session,
-                work_dirs=around.work_dirs,
+                work_dirs=(*around.work_dirs, saved.root),
                 deadline=self.clock.monotonic() + self.config.turns.turn_timeout_s,
                 reporter=reporter,
                 stopping=stopping,
@@ -72,10 +81,13 @@ class SessionRunner:
             )
         )
         instructions = [self.config.instructions, channel.instructions if channel else ""]
+        pinned = Pinned(
+            rules=system_prompt(instructions, ()), documents=documents_text(around.documents)
+        )
         try:
             return await _with(self.agent, settings).run(
                 model=model,
-                system=system_prompt(instructions, around.documents),
+                memory=await self._memory(claim, journal, settings, pinned, saved),
                 tools=bound,
                 journal=journal,
                 reporter=reporter,
@@ -89,6 +101,33 @@ class SessionRunner:
             return await self.models.get(name)
         except ConfigError as error:
             raise ModelError(f"model {name}: {error}", kind="auth") from error
+
+    async def _memory(
+        self,
+        claim: Claim,
+        journal: StoreJournal,
+        settings: TurnSettings,
+        pinned: Pinned,
+        saved: SavedTexts,
+    ) -> WorkingMemory:
+        """The working memory of the turn, with what the session has to remember."""
+        model = memory_model(self.config, settings.model)
+        limits = MemoryLimits(
+            history_messages=settings.history_messages,
+            max_output_tokens=settings.max_output_tokens,
+            result_chars=self.config.turns.result_chars,
+            temperature=settings.temperature,
+        )
+        return WorkingMemory(
+            await journal.recall(reach_of(model, limits)),
+            turn_id=claim.turn_id,
+            pinned=pinned,
+            tools=self.tools.specs,
+            model=model,
+            limits=limits,
+            counter=self.counter,
+            saved=saved,
+        )
 
     async def _surroundings(self, claim: Claim, channel: str) -> Surroundings:
         dirs = work_dirs_of(self.config, channel, claim.session, claim.work_dirs)
@@ -137,16 +176,23 @@ class SessionRunner:
         return given
 
 
+def memory_model(config: Config, name: str) -> MemoryModel:
+    """What working memory must know of a model. The first call of a process loads data about all
+    models: not on the loop.
+    """
+    provider = name.partition(":")[0]
+    given = config.providers.get(provider, ProviderConfig())
+    dialect = dialect_of(provider, given.kind)
+    return MemoryModel(
+        name=name,
+        size=size_of(name, given.context_tokens),
+        sends_thinking=dialect is not None and dialect.thinking != "drop",
+    )
+
+
 def _with(agent: Agent, settings: TurnSettings) -> Agent:
     """The agent under the settings of one turn."""
-    limits = replace(
-        agent.limits,
-        temperature=settings.temperature,
-        max_steps=settings.max_steps,
-        max_output_tokens=settings.max_output_tokens,
-        history_messages=settings.history_messages,
-    )
-    return replace(agent, limits=limits)
+    return replace(agent, limits=replace(agent.limits, max_steps=settings.max_steps))
 
 
 def _prepare(state_dir: Path, dirs: tuple[Path, ...], documents: Sequence[Path]) -> Surroundings:

@@ -56,7 +56,6 @@ class TurnRun:
         claim: Claim,
         *,
         timeout_s: float,
-        history_rows: int,
     ) -> None:
         self.claim = claim
         self.straggler: asyncio.Task[Outcome] | None = None
@@ -64,7 +63,7 @@ class TurnRun:
         self._clock = clock
         self._runner = runner
         self._timeout_s = timeout_s
-        self._journal = StoreJournal(store, clock, claim, history_rows)
+        self._journal = StoreJournal(store, clock, claim)
         self._drafts = DraftWriter(store, clock, claim)
         self._timing = Timing()
         self._ending: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -153,7 +152,13 @@ class TurnRun:
         route = claim.route
         grows = route is None or route.can_edit
         reply = "\n\n".join(answer.texts) if grows else answer.texts[-1]
-        return Outcome(state="done", entries=answer.entries, reply=reply, usage=timing.usage)
+        return Outcome(
+            state="done",
+            entries=answer.entries,
+            reply=reply,
+            usage=timing.usage,
+            memory=answer.memory,
+        )
 
     def _failed(self, kind: str, error_id: str) -> Outcome:
         """A visible error, after what people saw already."""

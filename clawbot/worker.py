@@ -36,7 +36,6 @@ class WorkerLimits:
     turn_timeout_s: float
     grace_s: float
     context_rows: int
-    history_rows: int
 
 
 class Worker:
@@ -107,7 +106,6 @@ class Worker:
             self._runner,
             claim,
             timeout_s=self._limits.turn_timeout_s,
-            history_rows=self._limits.history_rows,
         )
 
     async def _claim(self) -> list[Claim]:

@@ -15,11 +15,11 @@ import stamina
 import structlog
 
 from clawbot.agent.interruption import interrupted, open_calls
-from clawbot.agent.memory import window
-from clawbot.agent.prompt import for_request
+from clawbot.agent.memory import WorkingMemory
 from clawbot.errors import ModelError
 from clawbot.history import Entry, EntryKind, ModelReply, ModelRequest, ToolCall, ToolSpec, Usage
 from clawbot.ports import Clock, Model, Reporter
+from clawbot.recollection import MemoryState
 
 log = structlog.get_logger(__name__)
 
@@ -30,10 +30,6 @@ class Journal(Protocol):
     """Where a turn's steps are recorded."""
 
     turn_id: str
-
-    async def load(self) -> list[Entry]:
-        """The session's history, this turn's entries last."""
-        ...
 
     async def record(self, entries: Sequence[Entry], *, is_progress: bool = True) -> list[Entry]:
         """Append entries durably. Raise LeaseLost or TurnStopped."""
@@ -56,9 +52,6 @@ class LoopLimits:
 
     first_token_timeout_s: float
     max_steps: int
-    max_output_tokens: int
-    history_messages: int
-    temperature: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,10 +70,14 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A finished turn: its last step, not recorded yet, and the texts of all steps in order."""
+    """A finished turn: its last step, not recorded yet, and the texts of all steps in order.
+
+    memory: what the session's working memory has learned, to be kept with it.
+    """
 
     entries: tuple[Entry, ...]
     texts: tuple[str, ...]
+    memory: MemoryState | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +91,7 @@ class Agent:
         self,
         *,
         model: Model,
-        system: str,
+        memory: WorkingMemory,
         tools: Tools,
         journal: Journal,
         reporter: Reporter,
@@ -102,30 +99,46 @@ class Agent:
     ) -> Answer:
         """Run a turn from where its journal stands. Raise ModelError, LeaseLost or TurnStopped."""
         turn_id, timing.model = journal.turn_id, model.name
-        history = await journal.load()
-        history += await _close_calls(journal, history)
-        mine = [entry for entry in history if entry.turn_id == turn_id]
+        memory.extend(await _close_calls(journal, memory.entries))
+        mine = [entry for entry in memory.entries if entry.turn_id == turn_id]
         texts = [entry.text for entry in mine if entry.kind is EntryKind.ASSISTANT]
         first = 1 + max(entry.step for entry in mine)
         for step in range(first, self.limits.max_steps):
-            request = ModelRequest(
-                system=system,
-                entries=for_request(window(history, turn_id, self.limits.history_messages)),
-                tools=tools.specs,
-                max_output_tokens=self.limits.max_output_tokens,
-                temperature=self.limits.temperature,
-            )
-            reply = await self._ask(model, request, reporter, texts, timing)
+            reply = await self._next_reply(model, memory, reporter, texts, timing)
             entries = _step_entries(reply, turn_id, step)
             if reply.text:
                 texts.append(reply.text)
             if not reply.tool_calls:
-                return Answer(entries=tuple(entries), texts=tuple(texts))
-            history += await journal.record(entries)
+                return Answer(entries=tuple(entries), texts=tuple(texts), memory=memory.state)
+            memory.extend(await journal.record(entries))
             reporter.progress(_progress(reply.tool_calls))
-            history += await self._call_tools(tools, reply.tool_calls, journal, step, timing)
+            await self._call_tools(tools, reply.tool_calls, journal, memory, step, timing)
             reporter.progress("")
         raise ModelError(f"no answer after {self.limits.max_steps} steps", kind="invalid")
+
+    async def _next_reply(
+        self,
+        model: Model,
+        memory: WorkingMemory,
+        reporter: Reporter,
+        texts: Sequence[str],
+        timing: Timing,
+    ) -> ModelReply:
+        """One step's reply. A request that is refused as too long is made smaller, as long as
+        memory finds something to leave out.
+        """
+        while True:
+            request = await memory.request()
+            try:
+                reply = await self._ask(model, request, reporter, texts, timing)
+            except ModelError as error:
+                if isinstance(error, ShownPartly) or error.kind != "overflow":
+                    raise
+                if not memory.shrink():
+                    raise
+            else:
+                memory.learn(reply.usage)
+                return reply
 
     async def _ask(
         self,
@@ -187,14 +200,15 @@ class Agent:
         tools: Tools,
         calls: Sequence[ToolCall],
         journal: Journal,
+        memory: WorkingMemory,
         step: int,
         timing: Timing,
-    ) -> list[Entry]:
+    ) -> None:
         """Run the tools of one step side by side; each result is recorded as it comes, so that a
         turn that is cut off keeps those that it has.
         """
         started = self.clock.monotonic()
-        recorded: list[Entry] = []
+        spent = 0
         running = {
             asyncio.create_task(tools.call(call), name=f"tool {call.tool}"): call for call in calls
         }
@@ -206,13 +220,14 @@ class Agent:
                     for task in list(running)
                     if task in done
                 ]
-                recorded += await journal.record(results)
+                kept = [await memory.kept_result(result, spent) for result in results]
+                spent += sum(len(result.text) for result in kept)
+                memory.extend(await journal.record(kept))
         finally:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
             timing.tools_ms += _since(self.clock, started)
-        return recorded
 
 
 class ShownPartly(ModelError):

@@ -7,6 +7,7 @@ it; then a careful default. Nothing here asks a provider.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -67,6 +68,7 @@ class ModelSize:
     factor: float
 
 
+@functools.lru_cache(maxsize=256)
 def size_of(model: str, configured_tokens: int | None) -> ModelSize:
     """The size of `PROVIDER:NAME`. The first call loads the library's data: not on the loop."""
     provider, _, name = model.partition(":")

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from clawbot.agent.loop import Agent, LoopLimits
 from clawbot.agent.models import ModelPool
+from clawbot.agent.tokens import TokenCounter, open_counter
 from clawbot.clock import SystemClock
 from clawbot.config import Config
+from clawbot.config_sections import OFFLINE_MODEL
 from clawbot.parts.heartbeat import heartbeat_of
 from clawbot.ports import Part, Store
-from clawbot.runner import SessionRunner
+from clawbot.runner import SessionRunner, memory_model
 from clawbot.tools.list_dir import ListDir
 from clawbot.tools.read_file import ReadFile
 from clawbot.tools.registry import ToolLimits, ToolRegistry
 from clawbot.worker import Worker, WorkerLimits
+
+MOST_RESULT_CHARS = 32_000_000
 
 
 @asynccontextmanager
@@ -25,18 +30,23 @@ async def open_worker(config: Config, store: Store, process_id: str) -> AsyncIte
     limits = LoopLimits(
         first_token_timeout_s=config.turns.first_token_timeout_s,
         max_steps=config.turns.max_steps,
-        max_output_tokens=config.turns.max_output_tokens,
-        history_messages=config.turns.history_messages,
     )
-    async with ModelPool(config.providers) as models:
+    async with ModelPool(config.providers) as models, await _counter(config) as counter:
         await models.get(config.model)  # a bad key or provider shows now, not at the first message
+        await asyncio.to_thread(memory_model, config, config.model)
         runner = SessionRunner(
             config=config,
             store=store,
             clock=clock,
             agent=Agent(clock=clock, limits=limits),
             models=models,
-            tools=ToolRegistry([ReadFile(), ListDir()], clock=clock, limits=ToolLimits()),
+            tools=ToolRegistry(
+                [ReadFile(), ListDir()],
+                clock=clock,
+                # What of it the history holds is the working memory's to say.
+                limits=ToolLimits(result_chars=MOST_RESULT_CHARS),
+            ),
+            counter=counter,
         )
         yield Worker(
             store,
@@ -48,6 +58,11 @@ async def open_worker(config: Config, store: Store, process_id: str) -> AsyncIte
                 turn_timeout_s=config.turns.turn_timeout_s,
                 grace_s=config.limits.grace_s,
                 context_rows=config.limits.context_messages,
-                history_rows=max(config.turns.history_messages, 1) * 2,
             ),
         )
+
+
+async def _counter(config: Config) -> TokenCounter:
+    """Counts by the real vocabulary, unless no model of the config would have any use of it."""
+    models = {config.model, *(channel.model for channel in config.channels.values())}
+    return TokenCounter(None) if models <= {OFFLINE_MODEL, None} else await open_counter()

@@ -13,7 +13,8 @@ from sqlalchemy import bindparam, select, update
 
 from clawbot.history import Entry, Usage
 from clawbot.ports import Transaction
-from clawbot.store import events, history, inline, outbox, sessions
+from clawbot.recollection import MemoryState
+from clawbot.store import events, history, inline, memories, outbox, sessions
 from clawbot.store.claims import Claim
 from clawbot.store.inbox import InboxRow, note_once, open_rows
 from clawbot.store.schema import inbox, turns
@@ -46,6 +47,7 @@ class Outcome:
     """How a turn ended. state: done, stopped or failed. reply: the text to deliver, if any.
 
     notice: the name of a fault that concerns every message; a chat is sent it once in a while.
+    memory: what the session's working memory has learned.
     """
 
     state: str
@@ -54,6 +56,7 @@ class Outcome:
     notice: str | None = None
     error_id: str | None = None
     usage: Usage | None = None
+    memory: MemoryState | None = None
 
 
 # -- while it runs ---------------------------------------------------------------------------------
@@ -127,6 +130,8 @@ def finish(tx: Transaction, turn: Claim, outcome: Outcome, now_ms: int) -> None:
     )
     first = numbers.last_seq - len(outcome.entries) - 1
     history.append(tx, turn.session, turn.epoch, first, outcome.entries, now_ms)
+    if outcome.memory is not None:
+        memories.keep(tx, turn.session, turn.epoch, outcome.memory)
     reply_seq, end_seq = numbers.last_seq - 1, numbers.last_seq
     if outcome.reply:
         data = {"turn": turn.turn_id, "text": outcome.reply}
