@@ -11,16 +11,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import RowMapping, bindparam, insert, select, update
+from sqlalchemy import RowMapping, bindparam, insert, or_, select, update
 
 from clawbot import seed
-from clawbot.history import Entry
+from clawbot.history import Entry, Usage
 from clawbot.messages import ReplyRoute
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
 from clawbot.session_settings import SessionSettings, restored
-from clawbot.store import events, history, sessions
-from clawbot.store.inbox import InboxRow, context_of, open_rows, row_of
+from clawbot.store import approvals, events, history, sessions
+from clawbot.store import overheard as overheard_rows
+from clawbot.store.inbox import InboxRow, open_rows, row_of
 from clawbot.store.schema import inbox, turns
 from clawbot.store.schema import sessions as session_rows
 from clawbot.store.topics import TURNS
@@ -32,7 +33,13 @@ ROWS_PER_TURN = 50
 
 _DUE = (
     select(session_rows)
-    .where(session_rows.c.owner.is_(None), session_rows.c.due_ms.is_not(None))
+    .where(
+        session_rows.c.owner.is_(None),
+        session_rows.c.due_ms.is_not(None),
+        or_(
+            session_rows.c.wait_until_ms.is_(None), session_rows.c.wait_until_ms <= bindparam("now")
+        ),
+    )
     .order_by(session_rows.c.due_ms)
     .limit(bindparam("most"))
     .with_for_update(skip_locked=True)
@@ -54,6 +61,8 @@ class Claim:
 
     attempt: how many earlier attempts at this turn ended unclean without progress.
     title, settings, work_dirs: the session's own, as they were when the turn was claimed.
+    usage: what the turn cost until it was parked. asked: the calls, by their numbers in the
+        history, that people were asked about: they are made again, not closed.
     """
 
     turn_id: str
@@ -69,6 +78,8 @@ class Claim:
     title: str = ""
     settings: SessionSettings = field(default_factory=SessionSettings)
     work_dirs: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    asked: frozenset[int] = frozenset()
 
     @property
     def first_seq(self) -> int:
@@ -91,22 +102,18 @@ def claim(
     compose: Compose,
 ) -> list[Claim]:
     """Take the next turns of up to `limit` sessions, those that wait longest first."""
-    rows = tx.conn.execute(_DUE, {"most": limit}).mappings()
+    rows = tx.conn.execute(_DUE, {"most": limit, "now": now_ms}).mappings()
     claims = []
     for session in rows.all():
         taken = _claim_session(tx, session, worker, now_ms, context_rows, compose)
-        if taken is None:
-            _own(tx, session["key"], owner=None, fence=session["fence"])
-        else:
+        if taken is not None:
             claims.append(taken)
     return claims
 
 
-def _own(tx: Transaction, key: str, *, owner: str | None, fence: int) -> None:
+def _set(tx: Transaction, session: RowMapping, **values: object) -> None:
     tx.conn.execute(
-        update(session_rows)
-        .where(session_rows.c.key == key)
-        .values(owner=owner, fence=fence, due_ms=None)
+        update(session_rows).where(session_rows.c.key == session["key"]).values(**values)
     )
 
 
@@ -120,9 +127,15 @@ def _claim_session(
 ) -> Claim | None:
     turn = tx.conn.execute(_OPEN_TURN, {"of_key": session["key"]}).mappings().one_or_none()
     if turn is not None:
-        return _resume(tx, session, turn, worker) if turn["state"] == "running" else None
+        if turn["state"] == "parked":
+            until_ms = approvals.waits_until(tx, turn["id"], now_ms)
+            if until_ms is not None:
+                _set(tx, session, wait_until_ms=until_ms)
+                return None
+        return _resume(tx, session, turn, worker)
     rows = _next_rows(open_rows(tx, session["key"], limit=ROWS_PER_TURN))
     if not rows:
+        _set(tx, session, due_ms=None, wait_until_ms=None)
         return None
     return _begin(tx, session, rows, worker, now_ms, context_rows, compose)
 
@@ -144,9 +157,11 @@ def _joins(first: InboxRow, row: InboxRow) -> bool:
 
 def _resume(tx: Transaction, session: RowMapping, turn: RowMapping, worker: str) -> Claim:
     fence = session["fence"] + 1
-    _own(tx, session["key"], owner=worker, fence=fence)
+    _set(tx, session, owner=worker, fence=fence, due_ms=None, wait_until_ms=None)
     tx.conn.execute(
-        update(turns).where(turns.c.id == turn["id"]).values(worker=worker, fence=fence)
+        update(turns)
+        .where(turns.c.id == turn["id"])
+        .values(state="running", worker=worker, fence=fence)
     )
     rows = tx.conn.execute(
         select(inbox)
@@ -164,6 +179,8 @@ def _resume(tx: Transaction, session: RowMapping, turn: RowMapping, worker: str)
         draft_text=turn["draft_text"],
         outbox_id=turn["outbox_id"],
         started_ms=turn["started_ms"],
+        usage=Usage(**(turn["usage"] or {})),
+        asked=approvals.asked_calls(tx, turn["id"]),
         **_own_values(session),
     )
 
@@ -179,26 +196,15 @@ def _begin(
 ) -> Claim:
     key = SessionKey.parse(session["key"])
     first = rows[0]
-    overheard: list[InboxRow] = []
-    if first.chat_type == "group" and context_rows:
-        overheard = context_of(
-            tx,
-            first.channel,
-            first.chat_id,
-            first.thread,
-            after_id=session["context_id_given"],
-            limit=context_rows,
-        )
+    overheard = overheard_rows.take(tx, first, context_rows)
     entries = [*_reminder(tx, key, session["epoch"]), *compose(rows, overheard)]
     fence = session["fence"] + 1
-    given = max([session["context_id_given"], *(row.id for row in overheard)])
     numbers = sessions.own(
         tx,
         key,
         session["fence"],
         worker,
         count=len(entries) + 1,
-        context_id_given=given,
         now_ms=now_ms,
     )
     turn_id = uuid.uuid4().hex

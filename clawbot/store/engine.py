@@ -346,7 +346,9 @@ class SqliteStore:
             self._waiting -= 1
             if job.future.cancelled():
                 continue
-            if job.error is not None:
+            if isinstance(job.error, StopIteration):
+                job.future.set_exception(RuntimeError("a unit raised StopIteration"))
+            elif job.error is not None:
                 job.future.set_exception(job.error)
             else:
                 job.future.set_result(job.result)

@@ -338,6 +338,12 @@ def complete(
     return row_of(row)
 
 
+def give_up_enriching(tx: Transaction, overdue_ms: int) -> int:
+    """Let messages go on that nobody completed by `overdue_ms`; return how many those were."""
+    ids = tx.conn.execute(select(inbox.c.id).where(inbox.c.enrich_by_ms < overdue_ms)).scalars()
+    return sum(complete(tx, row_id, None, overdue_ms) is not None for row_id in ids.all())
+
+
 def ring_enrichers(tx: Transaction, channel: str) -> None:
     """Wake the processes that complete messages of a channel."""
     tx.ring(enrich_topic(channel))

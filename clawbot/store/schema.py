@@ -128,6 +128,16 @@ places = Table(
     PrimaryKeyConstraint("channel", "chat_id", "thread"),
 )
 
+# Up to which overheard row a session was given, per thread (or the root) of its chat.
+context_marks = Table(
+    "context_marks",
+    metadata,
+    Column("session_key", Text, nullable=False),
+    Column("thread", Text, nullable=False, server_default=""),
+    Column("given_id", BigInteger, nullable=False),
+    PrimaryKeyConstraint("session_key", "thread"),
+)
+
 sessions = Table(
     "sessions",
     metadata,
@@ -141,7 +151,6 @@ sessions = Table(
     Column("last_seq", BigInteger, nullable=False, server_default="0"),
     Column("visible_total", BigInteger, nullable=False, server_default="0"),
     Column("stop_seq", BigInteger, nullable=False, server_default="0"),
-    Column("context_id_given", BigInteger, nullable=False, server_default="0"),
     Column("fence", BigInteger, nullable=False, server_default="0"),
     Column("owner", Text),
     # When a turn was first wanted; a hint for claims, whose truth is the inbox and the turns.
@@ -154,6 +163,7 @@ sessions = Table(
     Column("archived", Boolean, nullable=False, server_default=false()),
     # A deleted session keeps its counters: numbers and fences never come again under a key.
     Column("deleted_ms", BigInteger),
+    Column("first_epoch", Integer, nullable=False, server_default="0"),  # since its deletion
     Column("created_ms", BigInteger, nullable=False),
     Column("active_ms", BigInteger, nullable=False),
 )

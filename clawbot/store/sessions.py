@@ -84,6 +84,7 @@ def _numbering(insert: InsertOf) -> ReturningInsert[Any]:
         index_elements=["key"],
         set_={
             "last_seq": sessions.c.last_seq + new.last_seq,
+            "chat_type": func.coalesce(func.nullif(sessions.c.chat_type, ""), new.chat_type),
             "due_ms": func.coalesce(sessions.c.due_ms, new.due_ms),
             "active_ms": case((is_newer, new.active_ms), else_=sessions.c.active_ms),
             "archived": case((comes_back, false()), else_=sessions.c.archived),
@@ -104,7 +105,7 @@ _OWN = _MINE.values(
         "owner": bindparam("new_owner"),
         "fence": sessions.c.fence + 1,
         "due_ms": None,
-        "context_id_given": bindparam("given"),
+        "wait_until_ms": None,
         "active_ms": bindparam("now_ms"),
     }
 ).returning(*_COUNTERS)
@@ -118,7 +119,13 @@ _LEAVE = _MINE.values(
     }
 ).returning(*_COUNTERS)
 _GIVE_BACK = _MINE.values(
-    {**_TAKE, "owner": None, "fence": sessions.c.fence + 1, "due_ms": bindparam("now_ms")}
+    {
+        **_TAKE,
+        "owner": None,
+        "fence": sessions.c.fence + 1,
+        "due_ms": bindparam("now_ms"),
+        "wait_until_ms": bindparam("until_ms"),
+    }
 ).returning(*_COUNTERS)
 
 
@@ -141,11 +148,10 @@ def own(
     owner: str,
     *,
     count: int,
-    context_id_given: int,
     now_ms: int,
 ) -> Numbers:
     """Lock the session and make it the owner's, under the next fence; see `lock`."""
-    more = {"new_owner": owner, "given": context_id_given, "now_ms": now_ms}
+    more = {"new_owner": owner, "now_ms": now_ms}
     return _locked(tx, key, fence, _OWN, count, None, **more)
 
 
@@ -164,9 +170,11 @@ def leave(
     return _locked(tx, key, fence, _LEAVE, count, first_seq, **more)
 
 
-def give_back(tx: Transaction, key: SessionKey, fence: int, now_ms: int) -> None:
-    """Let another worker claim the session at once; see `lock`."""
-    _locked(tx, key, fence, _GIVE_BACK, 0, None, now_ms=now_ms)
+def give_back(
+    tx: Transaction, key: SessionKey, fence: int, now_ms: int, *, until_ms: int | None = None
+) -> None:
+    """Let another worker claim the session, at once or after a time; see `lock`."""
+    _locked(tx, key, fence, _GIVE_BACK, 0, None, now_ms=now_ms, until_ms=until_ms)
 
 
 def _locked(

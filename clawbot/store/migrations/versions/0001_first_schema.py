@@ -170,7 +170,6 @@ def upgrade() -> None:
     sa.Column('last_seq', sa.BigInteger(), server_default='0', nullable=False),
     sa.Column('visible_total', sa.BigInteger(), server_default='0', nullable=False),
     sa.Column('stop_seq', sa.BigInteger(), server_default='0', nullable=False),
-    sa.Column('context_id_given', sa.BigInteger(), server_default='0', nullable=False),
     sa.Column('fence', sa.BigInteger(), server_default='0', nullable=False),
     sa.Column('owner', sa.Text(), nullable=True),
     sa.Column('due_ms', sa.BigInteger(), nullable=True),

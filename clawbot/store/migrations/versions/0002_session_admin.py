@@ -19,6 +19,7 @@ def upgrade() -> None:
     # Plain ALTER TABLE on SQLite too: the table is not copied, and foreign rows stay as they are.
     op.add_column('sessions', sa.Column('work_dirs', sa.JSON(none_as_null=True), nullable=True))
     op.add_column('sessions', sa.Column('deleted_ms', sa.BigInteger(), nullable=True))
+    op.add_column('sessions', sa.Column('first_epoch', sa.Integer(), server_default='0', nullable=False))
     op.create_table('seeds',
     sa.Column('session_key', sa.Text(), nullable=False),
     sa.Column('epoch', sa.Integer(), nullable=False),
@@ -32,5 +33,6 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.drop_table('seeds')
+    op.drop_column('sessions', 'first_epoch')
     op.drop_column('sessions', 'deleted_ms')
     op.drop_column('sessions', 'work_dirs')

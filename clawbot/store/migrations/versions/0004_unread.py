@@ -38,6 +38,13 @@ def upgrade() -> None:
         postgresql_where=sa.text("reason = 'inactive'"),
     )
     op.create_table(
+        "context_marks",
+        sa.Column("session_key", sa.Text(), nullable=False),
+        sa.Column("thread", sa.Text(), server_default="", nullable=False),
+        sa.Column("given_id", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("session_key", "thread", name=op.f("pk_context_marks")),
+    )
+    op.create_table(
         "read_marks",
         sa.Column("viewer", sa.Text(), nullable=False),
         sa.Column("session_key", sa.Text(), nullable=False),
@@ -48,6 +55,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.drop_table("read_marks")
+    op.drop_table("context_marks")
     op.drop_index("ix_outbox_inactive", "outbox")
     op.drop_column("outbox", "footer")
     op.drop_column("outbox", "visible_no")

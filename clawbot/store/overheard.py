@@ -1,0 +1,48 @@
+"""Handing over what was said before a turn to somebody else: each row once to each session.
+
+Root messages of a chat go to the next turn that is begun at its root, a thread's to that thread's
+session; how far a session was given them is kept per thread, because one session may span several.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Insert, bindparam, select
+
+from clawbot.ports import InsertOf, Transaction
+from clawbot.store.inbox import InboxRow, context_of
+from clawbot.store.schema import context_marks
+
+_MARK = select(context_marks.c.given_id).where(
+    context_marks.c.session_key == bindparam("of_session"),
+    context_marks.c.thread == bindparam("of_thread"),
+)
+
+
+def take(tx: Transaction, first: InboxRow, limit: int) -> list[InboxRow]:
+    """What the turn that `first` begins is given, oldest first, the newest `limit` of it."""
+    if first.chat_type != "group" or not limit:
+        return []
+    names = {"of_session": first.session_key, "of_thread": first.thread or ""}
+    given_id = tx.conn.execute(_MARK, names).scalar_one_or_none() or 0
+    rows = context_of(
+        tx, first.channel, first.chat_id, first.thread, after_id=given_id, limit=limit
+    )
+    if rows:
+        tx.conn.execute(
+            tx.prepared(_marking),
+            {
+                "session_key": first.session_key,
+                "thread": first.thread or "",
+                "given_id": rows[-1].id,
+            },
+        )
+    return rows
+
+
+def _marking(insert: InsertOf) -> Insert:
+    statement = insert(context_marks)
+    made: Insert = statement.on_conflict_do_update(
+        index_elements=["session_key", "thread"],
+        set_={"given_id": statement.excluded.given_id},
+    )
+    return made
