@@ -48,10 +48,13 @@ class FeishuApi:
         self._pacer = Pacer(clock)
         self._token = TenantToken(clock, self._fetch_token)
         self._session: aiohttp.ClientSession | None = None
+        self._is_closed = False
 
     @property
     def session(self) -> aiohttp.ClientSession:
         """The one session of this account, made at first use inside the running loop."""
+        if self._is_closed:
+            raise NotSent("feishu: this channel is closed")
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(
@@ -63,6 +66,7 @@ class FeishuApi:
 
     async def close(self) -> None:
         """Close the connections; may be called twice."""
+        self._is_closed = True
         await self._token.close()
         session, self._session = self._session, None
         if session is not None:

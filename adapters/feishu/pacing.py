@@ -1,11 +1,14 @@
-"""Keeps calls apart: five messages a second to one chat, and silence where Feishu asked for it."""
+"""Keeps calls apart: a few messages a second to one chat, and silence where Feishu asked for it."""
 
 from __future__ import annotations
 
 from adapters.feishu.failures import RateLimited
 from clawbot.ports import Clock
 
-_GAP_S = 0.2  # "5 QPS per user and per group", open.feishu.cn, "Send message"
+_GAP_S = 0.25
+"""Five a second are allowed to one chat, for all bots in it together; calls do not arrive evenly.
+Source: open.feishu.cn, "Send message"."""
+
 _MAX_CHATS = 10_000
 
 

@@ -7,7 +7,7 @@ import structlog
 from adapters.feishu.api import FeishuApi
 from adapters.feishu.failures import SCOPE_CODES
 from adapters.recent import Recent
-from clawbot.errors import Rejected, SendError
+from clawbot.errors import NotSent, Rejected, SendError
 from clawbot.ports import Clock
 
 log = structlog.get_logger(__name__)
@@ -35,8 +35,7 @@ class Signs:
         try:
             await (self._begin(message_id) if active else self._end(message_id))
         except SendError as error:
-            if isinstance(error, Rejected) and error.code in SCOPE_CODES:
-                self._refused_until = self._clock.monotonic() + _REFUSED_S
+            self._refused_until = self._clock.monotonic() + _pause_s(error)
             log.info("feishu_sign_failed", channel=self._channel, error=str(error))
 
     async def _begin(self, message_id: str) -> None:
@@ -50,3 +49,11 @@ class Signs:
         ours = [known] if known else await self._api.own_reactions(message_id, self._emoji)
         for reaction_id in ours:
             await self._api.unreact(message_id, reaction_id)
+
+
+def _pause_s(error: SendError) -> float:
+    """How long to show no signs; a missing permission will not come back soon."""
+    if isinstance(error, NotSent):
+        return error.retry_after_s or 0.0
+    is_refused = isinstance(error, Rejected) and error.code in SCOPE_CODES
+    return _REFUSED_S if is_refused else 0.0

@@ -40,20 +40,28 @@ def check_text(text: str) -> None:
             230099,
             "Failed to create card content, ext=ErrCode: 11310; card table number over limit",
         )
-    if _FOREIGN_IMAGE.search(text):
+    if any(_FOREIGN_IMAGE.search(line) for line in _outside_code(text)):
         raise ApiError(230099, "Failed to create card content, ext=ErrCode: 11248; bad image key")
 
 
 def tables_in(text: str) -> list[int]:
     """The lines of the rules of Markdown tables outside code."""
-    found, in_code, before = [], False, ""
-    for number, line in enumerate(text.split("\n")):
-        if _FENCE.match(line):
-            in_code = not in_code
-        elif not in_code and "|" in before and "-" in line and _TABLE_RULE.match(line):
+    found, before = [], ""
+    for number, line in enumerate(_outside_code(text)):
+        if "|" in before and "-" in line and _TABLE_RULE.match(line):
             found.append(number)
         before = line
     return found
+
+
+def _outside_code(text: str) -> list[str]:
+    """The lines, with those of code blocks empty."""
+    lines, in_code = [], False
+    for line in text.split("\n"):
+        is_fence = _FENCE.match(line) is not None
+        lines.append("" if in_code or is_fence else line)
+        in_code ^= is_fence
+    return lines
 
 
 def elements_of(card: Json) -> list[Json]:
