@@ -73,6 +73,8 @@ class Config(Section):
     """What sub-sessions are given to know."""
     web: WebConfig = WebConfig()
     """The web page."""
+    transcripts: bool = True
+    """Whether to keep readable copies of all sessions as text files in the state dir."""
     limits: LimitsConfig = LimitsConfig()
     """Times and bounds."""
     log: LogConfig = LogConfig()

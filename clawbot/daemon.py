@@ -28,6 +28,7 @@ from clawbot.parts import adapter_part, open_store, release_process, web_part, w
 from clawbot.ports import Part, Store
 from clawbot.stopping import Stopping, on_signals
 from clawbot.supervisor import Child, ChildStatus, Hooks, Supervisor
+from clawbot.transcripts import TranscriptKeeper
 
 log = structlog.get_logger(__name__)
 
@@ -39,6 +40,8 @@ WEB_URL_FILE = "web.url"
 # systemd (TimeoutStopSec=) last.
 CUT_OFF_MARGIN_S = 5.0
 KILL_MARGIN_S = 10.0
+
+SideJob = Coroutine[None, None, None]
 
 OpenSharing = Callable[[Store, str], AbstractAsyncContextManager[Part]]
 """Opens a part on a store, for a process id."""
@@ -146,8 +149,13 @@ async def run_daemon(
         else:
             children = as_processes(parts, config, config_path, environ)
         daemon = Daemon(store, Notifier(environ), parts)
-        printing = daemon.announce_page(url_file, announce) if config.web.enabled else None
-        return await daemon.run(children, printing)
+        beside: dict[str, SideJob] = {}
+        if config.web.enabled:
+            beside["announce"] = daemon.announce_page(url_file, announce)
+        if config.transcripts:
+            keeper = TranscriptKeeper(store, SystemClock(), config.state_dir)
+            beside["transcripts"] = keeper.run()
+        return await daemon.run(children, beside)
     finally:
         await store.close()
 
@@ -165,10 +173,8 @@ class Daemon:
             store, self._clock, {part.name: part.channel for part in parts if part.channel}
         )
 
-    async def run(
-        self, children: Sequence[Child], printing: Coroutine[None, None, None] | None
-    ) -> int:
-        """Run the children until a signal ends it; `printing` runs beside them."""
+    async def run(self, children: Sequence[Child], beside: Mapping[str, SideJob]) -> int:
+        """Run the children until a signal ends it, and these jobs beside them."""
         supervisor = Supervisor(
             children,
             hooks=Hooks(ended=self._ended, changed=self._changed, ready=self._ready),
@@ -177,14 +183,13 @@ class Daemon:
         side_jobs = {
             "watchdog": self._notifier.feed_watchdog(self._clock),
             "board": self._board.run(),
+            **beside,
         }
-        if printing is not None:
-            side_jobs["announce"] = printing
         async with asyncio.TaskGroup() as group:
-            beside = [group.create_task(job, name=name) for name, job in side_jobs.items()]
+            running = [group.create_task(job, name=name) for name, job in side_jobs.items()]
             with on_signals(self._signalled):
                 code = await supervisor.run(self._stopping)
-            for task in beside:
+            for task in running:
                 task.cancel()
         return code
 

@@ -20,11 +20,12 @@ from clawbot.session_key import SessionKey
 from clawbot.session_settings import restored, stored
 from clawbot.store import events, seeds, session_admin, sessions
 from clawbot.store.history import entry_of
-from clawbot.store.schema import messages
+from clawbot.store.schema import messages, summaries
 from clawbot.store.schema import seeds as seed_rows
 from clawbot.store.schema import sessions as session_rows
 
-PAGE = 500
+PAGE = 100
+"""Entries that are held at a time: one of them may hold megabytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +90,7 @@ def fork(
     if target.task is not None:
         of_epoch = (seed_rows.c.session_key == str(source), seed_rows.c.epoch == from_epoch)
         _copy_rows(tx, seed_rows, of_epoch, changes)
+    _copy_summary(tx, source, from_epoch, changes, shift, through_seq)
     tx.conn.execute(
         update(session_rows)
         .where(session_rows.c.key == str(target))
@@ -101,6 +103,27 @@ def fork(
     data = {"from": str(source), "entries": copied}
     events.append(tx, target, numbers.last_seq, numbers.epoch, "forked", data, now_ms)
     return Forked(key=target, entries=copied)
+
+
+def _copy_summary(
+    tx: Transaction,
+    source: SessionKey,
+    epoch: int,
+    changes: Mapping[str, ColumnElement[Any]],
+    shift: int,
+    through_seq: int | None,
+) -> None:
+    """A summary goes along unless it tells more than the part that was copied."""
+    where = [summaries.c.session_key == str(source), summaries.c.epoch == epoch]
+    if through_seq is not None:
+        where.append(summaries.c.through_seq <= through_seq)
+    moved = {
+        **changes,
+        "through_seq": summaries.c.through_seq + shift,
+        "wanted_seq": literal(0),
+        "busy_until_ms": literal(0),
+    }
+    _copy_rows(tx, summaries, where, moved)
 
 
 def _refuse_taken(tx: Transaction, key: SessionKey) -> None:

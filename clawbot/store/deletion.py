@@ -61,6 +61,7 @@ def delete_session(tx: Transaction, key: SessionKey, now_ms: int) -> Deleted:
             visible_total=0,
             archived=True,
             deleted_ms=now_ms,
+            first_epoch=session_rows.c.epoch,
         )
         .returning(session_rows.c.last_seq, session_rows.c.epoch)
     ).one()
