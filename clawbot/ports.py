@@ -117,7 +117,9 @@ class Store(Protocol):
         ...
 
     async def read(self, unit: Unit[T]) -> T:
-        """Run a unit that only reads, on one consistent snapshot."""
+        """Run a unit that only reads, on one consistent snapshot. Raise what the unit raises, or
+        StoreUnavailable when the database cannot be read.
+        """
         ...
 
     def listen(self, topics: Sequence[str]) -> Wakeup:

@@ -106,14 +106,21 @@ class Doorbell:
         line = "\n".join(sorted(topics)).encode()
         if not line:
             return
-        for bell in self._folder.glob("*.sock"):
-            try:
-                self._sender.sendto(line, str(bell))
-            except OSError as error:
-                if error.errno == errno.ECONNREFUSED:
-                    bell.unlink(missing_ok=True)  # its process was killed
-                elif error.errno not in {errno.EAGAIN, errno.ENOENT, errno.ENOBUFS}:
-                    log.warning("doorbell_failed", error=error.strerror)
+        try:
+            for bell in self._folder.glob("*.sock"):
+                self._send(line, bell)
+        except OSError as error:
+            # Such as too many open files: the writer thread, which rings, must go on.
+            log.warning("doorbell_failed", error=error.strerror)
+
+    def _send(self, line: bytes, bell: Path) -> None:
+        try:
+            self._sender.sendto(line, str(bell))
+        except OSError as error:
+            if error.errno == errno.ECONNREFUSED:
+                bell.unlink(missing_ok=True)  # its process was killed
+            elif error.errno not in {errno.EAGAIN, errno.ENOENT, errno.ENOBUFS}:
+                log.warning("doorbell_failed", error=error.strerror)
 
     async def close(self) -> None:
         """Take the bell down."""

@@ -226,6 +226,15 @@ class SqliteStore:
     # -- the reader threads ------------------------------------------------------------------------
 
     def _read(self, unit: Unit[T]) -> T:
+        try:
+            return self._read_snapshot(unit)
+        except Exception as error:
+            if not _is_database_fault(error):
+                raise
+            self._forget_reader_connection()
+            raise StoreUnavailable(f"the store cannot be read: {_plain(error)}") from error
+
+    def _read_snapshot(self, unit: Unit[T]) -> T:
         conn: Connection | None = getattr(self._reader_connections, "conn", None)
         if conn is None:
             conn = self._engine.connect()
@@ -235,7 +244,13 @@ class SqliteStore:
         try:
             return unit(SqliteTransaction(conn, self._statements))
         finally:
-            conn.exec_driver_sql("ROLLBACK")
+            _roll_back(conn)
+
+    def _forget_reader_connection(self) -> None:
+        conn: Connection | None = self._reader_connections.__dict__.pop("conn", None)
+        if conn is not None:
+            self._opened.remove(conn)
+            conn.close()
 
     # -- the writer thread -------------------------------------------------------------------------
 

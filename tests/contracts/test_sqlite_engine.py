@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import sqlite3
@@ -16,7 +17,7 @@ from clawbot.errors import StartupError, StoreUnavailable
 from clawbot.ports import Transaction
 from clawbot.store import checkpoints
 from clawbot.store.doorbell import Doorbell, bell_folder
-from clawbot.store.engine import SqliteStore, open_sqlite_engine
+from clawbot.store.engine import READERS, SqliteStore, open_sqlite_engine
 from tests.contracts.sqlite_ground import SqliteGround, raw
 from tests.contracts.store.bells import ring
 from tests.contracts.store.ground import child
@@ -102,6 +103,50 @@ async def test_a_damaged_file_cannot_be_written_and_says_so(ground: SqliteGround
     (ground.folder / "store.db").write_bytes(b"no database at all" * 1000)
     with pytest.raises(StoreUnavailable, match="not a database"):
         await store.write(put("row"))
+
+
+async def test_a_damaged_file_cannot_be_read_and_says_so(ground: SqliteGround) -> None:
+    store = await ground.open("one")
+    (ground.folder / "store.db").write_bytes(b"no database at all" * 1000)
+    with pytest.raises(StoreUnavailable, match="cannot be read: file is not a database"):
+        await names(store)
+
+
+async def test_a_read_that_fails_in_the_database_leaves_the_store_readable(
+    ground: SqliteGround,
+) -> None:
+    store = await ground.open("one")
+    await store.write(put("row"))
+
+    def interrupted(tx: Transaction) -> None:
+        raw(tx).set_progress_handler(lambda: 1, 1000)
+        try:
+            tx.conn.exec_driver_sql(
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) "
+                "SELECT count(*) FROM n"
+            )
+        finally:
+            raw(tx).set_progress_handler(None, 0)
+
+    for _ in range(READERS * 2):
+        with pytest.raises(StoreUnavailable, match="cannot be read: interrupted"):
+            await store.read(interrupted)
+    assert await names(store) == ["row"]
+
+
+async def test_bells_that_cannot_be_rung_stop_no_commit(
+    ground: SqliteGround, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await ground.open("one")
+
+    def too_many_files(_folder: Path, _pattern: str) -> Iterator[Path]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "glob", too_many_files)
+        await ring(store)
+    await store.write(put("after"))
+    assert await names(store) == ["after", "door-False"]
 
 
 @pytest.mark.parametrize("mode", [(0o444, 0o555), (0o666, 0o555), (0o444, 0o777)])
