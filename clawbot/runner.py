@@ -13,6 +13,7 @@ import structlog
 from clawbot import seed
 from clawbot.agent.dialects import dialect_of
 from clawbot.agent.loop import Agent, Answer, Timing
+from clawbot.agent.masks import FOLDER
 from clawbot.agent.memory import MemoryLimits, MemoryModel, Pinned, WorkingMemory, reach_of
 from clawbot.agent.model_sizes import size_of
 from clawbot.agent.models import ModelPool
@@ -26,7 +27,6 @@ from clawbot.journal import StoreJournal
 from clawbot.ports import Clock, Model, Reporter, Store, Transaction
 from clawbot.seed import Seed, SeedFailed
 from clawbot.session_settings import TurnSettings, settle
-from clawbot.state_dir import task_context_dir
 from clawbot.store import seeds
 from clawbot.store.claims import Claim
 from clawbot.tools.context import TurnContext
@@ -67,8 +67,8 @@ class SessionRunner:
         channel = self.config.channels.get(name)
         settings = settle(self.config, name, claim.settings)
         model = await self._model(settings.model)
-        around = await self._surroundings(claim, name)
         saved = SavedTexts(root=saved_dir(self.config.state_dir, claim.session))
+        around = await self._surroundings(claim, name, saved)
         stopping = asyncio.Event()
         bound = self.tools.bind(
             TurnContext(
@@ -129,28 +129,31 @@ class SessionRunner:
             saved=saved,
         )
 
-    async def _surroundings(self, claim: Claim, channel: str) -> Surroundings:
+    async def _surroundings(self, claim: Claim, channel: str, saved: SavedTexts) -> Surroundings:
         dirs = work_dirs_of(self.config, channel, claim.session, claim.work_dirs)
+        context = () if claim.session.task else self.config.context
+        around = await asyncio.to_thread(_prepare, self.config.state_dir, dirs, context)
+        text = await self._task_context(claim, saved)
+        if not text:
+            return around
+        return replace(around, documents=((f"task {claim.session.task}", text),))
+
+    async def _task_context(self, claim: Claim, saved: SavedTexts) -> str:
+        """The context document as the turn's requests hold it; "" where there is none."""
         if claim.session.task is None:
-            return await asyncio.to_thread(
-                _prepare, self.config.state_dir, dirs, self.config.context
-            )
-        text, full_text = NO_SEED, None
+            return ""
         try:
             found = await self._seed(claim)
         except (SeedFailed, TimeoutError) as error:
             log.warning("seed_failed", reason=str(error) or "took too long")
-        else:
-            if found is None:
-                return await asyncio.to_thread(_prepare, self.config.state_dir, dirs, ())
-            name = seed.full_text_name(found)
-            text = seed.shown(found, self.config.tasks.seed_bytes, name)
-            if text != found.text:
-                full_text = task_context_dir(self.config.state_dir, claim.session) / name
-                await asyncio.to_thread(_write_once, full_text, found.text)
-                dirs = (*dirs, full_text.parent)
-        around = await asyncio.to_thread(_prepare, self.config.state_dir, dirs, ())
-        return replace(around, documents=((f"task {claim.session.task}", text),))
+            return NO_SEED
+        if found is None:
+            return ""
+        path = f"{FOLDER}/{seed.full_text_name(found)}"
+        text = seed.shown(found, self.config.tasks.seed_bytes, path)
+        if text != found.text:
+            await saved.keep({path: found.text})
+        return text
 
     async def _seed(self, claim: Claim) -> Seed | None:
         """The context document of the turn's epoch, made now if this is its first turn.
@@ -199,13 +202,3 @@ def _prepare(state_dir: Path, dirs: tuple[Path, ...], documents: Sequence[Path])
     make_work_dir(state_dir, dirs[0])
     read = tuple((path.name, path.read_text(encoding="utf-8")) for path in documents)
     return Surroundings(work_dirs=dirs, documents=read)
-
-
-def _write_once(path: Path, text: str) -> None:
-    """Keep a text under a name that stands for it; another turn may do the same at once."""
-    if path.exists():
-        return
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_suffix(f".{id(text):x}.part")
-    fresh.write_text(text, encoding="utf-8")
-    fresh.replace(path)

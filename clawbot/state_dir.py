@@ -20,11 +20,6 @@ PRIVATE_MARK = ".clawbot-private"
 """Tools enter no directory that holds a file of this name, wherever they may start from."""
 
 
-def task_context_dir(state_dir: Path, session: SessionKey) -> Path:
-    """Where the whole of a session's shortened context document can be read."""
-    return state_dir / "task-context" / session.digest
-
-
 def transcript_dir(state_dir: Path, session: SessionKey) -> Path:
     """Where a session can be read as text; see `clawbot.transcripts`."""
     return state_dir / "transcripts" / session.digest

@@ -17,11 +17,12 @@ from pathlib import Path
 import structlog
 from sqlalchemy import select
 
+from clawbot.agent.saved import saved_dir
 from clawbot.errors import StoreUnavailable
 from clawbot.ports import Clock, Store, Transaction
 from clawbot.session_file import Record
 from clawbot.session_key import SessionKey
-from clawbot.state_dir import task_context_dir, transcript_dir
+from clawbot.state_dir import transcript_dir
 from clawbot.store import copies
 from clawbot.store.copies import PAGE, Position
 from clawbot.store.history import entry_of
@@ -112,10 +113,11 @@ class TranscriptKeeper:
             parsed = SessionKey.parse(key)
             self._heads.pop(key)
             self._written.pop(key, None)
-            await asyncio.to_thread(remove, self._folder(parsed), self._context(parsed))
+            saved = saved_dir(self._state_dir, parsed)
+            await asyncio.to_thread(remove, self._folder(parsed), saved)
         if is_first:
             known = await asyncio.to_thread(lambda: {SessionKey.parse(key).digest for key in live})
-            for parent in (self._state_dir / "transcripts", self._state_dir / "task-context"):
+            for parent in (self._state_dir / "transcripts", self._state_dir / "saved"):
                 names = await asyncio.to_thread(names_in, parent)
                 for name in set(names) - known:
                     await asyncio.to_thread(remove, parent / name)
@@ -170,9 +172,6 @@ class TranscriptKeeper:
 
     def _folder(self, key: SessionKey) -> Path:
         return transcript_dir(self._state_dir, key)
-
-    def _context(self, key: SessionKey) -> Path:
-        return task_context_dir(self._state_dir, key)
 
 
 def _heads(tx: Transaction) -> list[Head]:

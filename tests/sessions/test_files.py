@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import insert
 
+from clawbot.agent.saved import saved_dir
 from clawbot.clock import SystemClock
 from clawbot.errors import RequestRefused, SessionTaken
 from clawbot.history import Entry, EntryKind, Usage
@@ -342,15 +343,16 @@ async def test_transcripts_of_deleted_sessions_are_removed_also_after_a_restart(
     await talk(store, KEY, "one")
     await talk(store, TASK, "two")
     await keeper.catch_up()
-    context = tmp_path / "task-context" / TASK.digest
-    context.mkdir(parents=True)
+    saved = [saved_dir(tmp_path, key) for key in (KEY, TASK)]
+    for folder in saved:
+        folder.mkdir(parents=True)
     await store.write(lambda tx: deletion.delete_session(tx, KEY, NOW_MS))
     await keeper.catch_up()
     assert not transcript(tmp_path, KEY).parent.exists()
     await store.write(lambda tx: deletion.delete_session(tx, TASK, NOW_MS))
     await keeper_of(store, tmp_path).catch_up()
     assert not transcript(tmp_path, TASK).parent.exists()
-    assert not context.exists()
+    assert not any(folder.exists() for folder in saved)
 
 
 async def test_a_key_that_is_used_again_at_once_keeps_nothing_of_the_deleted_session(
