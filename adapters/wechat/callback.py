@@ -177,7 +177,8 @@ class Callback:
             return HttpAnswer(status=503, body="not stored, send it again")
         attempt.session = accepted.session_key
         attempt.is_command = accepted.decision == "command"
-        attempt.is_for_more = accepted.decision == "more" or accepted.reason == "more"
+        # A further attempt at such a message is only known as one that is done.
+        attempt.is_for_more = message.asks_for_more and accepted.decision in {"more", "done"}
         if not accepted.may_be_answered:
             return HttpAnswer()
         body = await attempt.answer(max(hold_s - (self._clock.monotonic() - began), _MARGIN_S))

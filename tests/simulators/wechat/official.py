@@ -66,6 +66,7 @@ class WechatSimulator:
         self.token = f"simulatedtoken{seed}"
         self.aes_key = f"SimulatedEncodingAesKey{seed:019}A"
         self.may_send = may_send
+        self.attempt_s = attempt_s
         self.bell = Bell()
         self.shown: list[Shown] = []
         self.calls: list[Call] = []

@@ -81,6 +81,9 @@ class Pusher:
         self._on_unavailable = on_unavailable
         self._tasks: set[asyncio.Task[None]] = set()
         self._session: aiohttp.ClientSession | None = None
+        self._paused = 0
+        self._may_go_on = asyncio.Event()
+        self._may_go_on.set()
 
     async def close(self) -> None:
         """End what is under way."""
@@ -97,6 +100,20 @@ class Pusher:
         self._spawn(delivery)
         return delivery
 
+    def pause_between_attempts(self) -> None:
+        """Make no other attempt until `go_on`."""
+        self._may_go_on.clear()
+
+    def go_on(self) -> None:
+        """Make the next attempts."""
+        self._may_go_on.set()
+
+    async def wait_paused(self, timeout_s: float = 10.0) -> None:
+        """Wait until an attempt has failed and the next is held back."""
+        await self._bell.until(
+            lambda: self._paused > 0, timeout_s=timeout_s, what=lambda: "a failed attempt"
+        )
+
     def redeliver(self, delivery: Delivery) -> None:
         """Once more, though it was answered."""
         delivery.state = "pending"
@@ -105,6 +122,7 @@ class Pusher:
     async def attempt(self, delivery: Delivery, url: str = "") -> bool:
         """Ask once; True = it needs no other attempt."""
         delivery.attempts += 1
+        self._bell.ring()
         try:
             async with asyncio.timeout(self._attempt_s):
                 status, text = await self.post(to_xml(delivery.fields), url=url)
@@ -158,6 +176,14 @@ class Pusher:
             return query, xml.replace("</xml>", f"{part}\n</xml>")
         return query, f"<xml>\n{part}\n</xml>"
 
+    async def wait_attempt(self, delivery: Delivery, number: int, timeout_s: float = 10.0) -> None:
+        """Wait until an attempt has begun."""
+        await self._bell.until(
+            lambda: delivery.attempts >= number,
+            timeout_s=timeout_s,
+            what=lambda: f"attempt {number}; {delivery}",
+        )
+
     async def wait_settled(self, timeout_s: float) -> None:
         """Wait until every delivery is acknowledged or given up."""
         await self._bell.until(
@@ -182,9 +208,17 @@ class Pusher:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    async def _between_attempts(self) -> None:
+        self._paused += 1
+        self._bell.ring()
+        await self._may_go_on.wait()
+        self._paused -= 1
+
     async def _deliver(self, delivery: Delivery) -> None:
         try:
-            for _ in range(ATTEMPTS):
+            for number in range(ATTEMPTS):
+                if number:
+                    await self._between_attempts()
                 if await self.attempt(delivery):
                     delivery.state = "acked"
                     return

@@ -1,0 +1,60 @@
+"""The daemon in front of the WeChat and WeCom simulators."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.flow.conftest import free_port
+from tests.simulators.wechat import WechatSimulator
+
+
+def write_channel(folder: Path, model_url: str, keys: Mapping[str, Any]) -> Path:
+    """A config with one channel, named as its type, on which everybody may talk."""
+    everyone = {"dm": ["*"], "groups": ["*"], "senders": ["*"]}
+    config = {
+        "state_dir": str(folder / "state"),
+        "model": "openai-chat:scripted",
+        "providers": {"openai-chat": {"base_url": model_url, "api_key": "made-up"}},
+        "web": {"enabled": False},
+        "limits": {"heartbeat_s": 1, "lease_s": 3, "grace_s": 2},
+        "channels": {keys["type"]: {"allow": everyone, **keys}},
+    }
+    path = folder / "clawbot.yaml"
+    path.write_text(json.dumps(config), encoding="utf-8")  # JSON is YAML
+    return path
+
+
+def wechat_keys(
+    wechat: WechatSimulator, *, customer_service: bool, attempt_s: float
+) -> dict[str, Any]:
+    """The keys of an Official Account that reaches the simulator."""
+    keys: dict[str, Any] = {
+        "type": "wechat",
+        "app_id": wechat.app_id,
+        "token": wechat.token,
+        "customer_service": customer_service,
+        "app_secret": wechat.app_secret,
+        "api_base_url": wechat.api_url,
+        "listen_port": free_port(),
+        "hold_s": attempt_s - 0.4,
+    }
+    if wechat.pusher.account.mode != "plain":
+        keys["encoding_aes_key"] = wechat.aes_key
+    return keys
+
+
+async def until_listening(port: int) -> str:
+    """Wait until somebody serves the port; the URL of the callbacks there."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.02)
+                continue
+            writer.close()
+            return f"http://127.0.0.1:{port}"
