@@ -11,7 +11,7 @@ attempt at the same request proves that it was lost, and then the record is take
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, delete, func, literal_column, or_, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, func, literal_column, or_, select, update
 
 from clawbot.messages import InboundMessage
 from clawbot.ports import Transaction
@@ -24,6 +24,10 @@ RETRY_WINDOW_MS = 20_000
 """Longer than any platform goes on with its attempts at one request."""
 
 NO_WINDOW = "no_window"
+
+_MARK = select(inbox.c.inline_holder, inbox.c.inline_until_ms).where(
+    inbox.c.id == bindparam("of_row")
+)
 
 
 def hold(
@@ -102,9 +106,7 @@ def _is_awaited(tx: Transaction, message: InboundMessage, session_key: str) -> b
 
 def pass_on(tx: Transaction, inbox_id: int, outbox_id: int) -> None:
     """Give a reply the holder and the deadline of the message that it answers."""
-    holder, until_ms = tx.conn.execute(
-        select(inbox.c.inline_holder, inbox.c.inline_until_ms).where(inbox.c.id == inbox_id)
-    ).one()
+    holder, until_ms = tx.conn.execute(_MARK, {"of_row": inbox_id}).one()
     if holder is not None:
         tx.conn.execute(
             update(outbox)
