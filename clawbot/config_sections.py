@@ -165,6 +165,8 @@ class LimitsConfig(Section):
     """How many unaddressed messages of a group are kept for the next turn there; 0 = none."""
     context_age_s: Seconds = 86400
     """How old they may be."""
+    approval_s: Seconds = 3600
+    """How long people have to approve or deny what a tool asks them."""
     late_after_s: Seconds = 1800
     """From which age on a message that arrives is marked as late."""
 

@@ -82,6 +82,10 @@ class LeaseLost(ClawbotError):
     """Another process took this session over; write nothing more for it."""
 
 
+class TurnParked(ClawbotError):
+    """This turn waits for people; end it without an answer, it goes on when they have decided."""
+
+
 class TurnStopped(ClawbotError):
     """Somebody stopped this turn; end it without further steps."""
 

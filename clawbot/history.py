@@ -67,11 +67,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """A call that the model asks for; `arguments` is its JSON text, possibly broken."""
+    """A call that the model asks for; `arguments` is its JSON text, possibly broken.
+
+    seq: its number in the history; 0 until it is recorded there.
+    """
 
     call_id: str
     tool: str
     arguments: str
+    seq: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,11 +20,11 @@ from clawbot.commands.execute import execute
 from clawbot.commands.grammar import Command, parse
 from clawbot.commands.tasks import Standing
 from clawbot.config import ChannelPolicy
-from clawbot.messages import Accepted, ChatType, InboundMessage
+from clawbot.messages import Accepted, ChatType, InboundMessage, cleaned
 from clawbot.ports import Clock, Store, Transaction
 from clawbot.router import Route, route
 from clawbot.session_key import SessionKey
-from clawbot.store import events, inbox, inline, outbox, places, sessions
+from clawbot.store import events, inbox, inline, outbox, places, sessions, stops
 from clawbot.store.directory import StoredDirectory
 
 log = structlog.get_logger(__name__)
@@ -64,7 +64,7 @@ class Intake:
 
     async def accept(self, message: InboundMessage) -> Accepted:
         """Gate, route and commit; see `ports.Accept`. Raise StoreUnavailable."""
-        unit = partial(self._take, message=message, now_ms=self._clock.now_ms())
+        unit = partial(self._take, message=cleaned(message), now_ms=self._clock.now_ms())
         try:
             accepted = await self._store.write(unit)
         except inbox.StoredMeanwhile:
@@ -112,7 +112,7 @@ def admit(tx: Transaction, message: InboundMessage, rules: ChannelRules, now_ms:
         if earlier is not None:
             return _duplicate(earlier)
         return _overhear(tx, message, rules, verdict, now_ms)
-    command = parse(message.command_text)
+    command = _command(tx, message, way.session)
     if command is not None:
         return _answer_command(tx, message, command, way, rules, now_ms)
     return _queue(tx, message, way, rules, now_ms)
@@ -127,7 +127,7 @@ def admit_for_session(
     """
     if (earlier := inbox.known(tx, message)) is not None:
         return _duplicate(earlier)
-    command = parse(message.command_text)
+    command = _command(tx, message, session)
     if command is not None:
         done = execute(tx, command, message, session, model=model, now_ms=now_ms)
         if command.name == "new" and command.words:
@@ -152,6 +152,13 @@ def admit_for_session(
 
 def _accepted(decision: str, row_id: int, session: SessionKey) -> Accepted:
     return Accepted(inbox_id=row_id, decision=decision, session_key=str(session))
+
+
+def _command(tx: Transaction, message: InboundMessage, session: SessionKey) -> Command | None:
+    command = parse(message.command_text)
+    if command is not None and command.only_if_busy and not stops.is_busy(tx, session):
+        return None
+    return command
 
 
 def _is_ours(

@@ -16,6 +16,7 @@ class StoreJournal:
 
     def __init__(self, store: Store, clock: Clock, claim: Claim) -> None:
         self.turn_id = claim.turn_id
+        self.asked = claim.asked
         self._store = store
         self._clock = clock
         self._claim = claim

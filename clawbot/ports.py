@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Table
 from sqlalchemy.dialects.postgresql import Insert as PostgresInsert
 from sqlalchemy.dialects.sqlite import Insert as SqliteInsert
 
-from clawbot.history import ModelReply, ModelRequest
+from clawbot.history import ModelReply, ModelRequest, ToolCall
 from clawbot.messages import (
     Accepted,
     ChannelHealth,
@@ -255,7 +255,7 @@ class Reporter(Protocol):
 
 
 class ToolContext(Protocol):
-    """What a tool is told of the turn it runs in. Nothing of it outlives the call."""
+    """What a tool is told of the turn and the call it runs in. Nothing of it outlives the call."""
 
     session: SessionKey
     work_dirs: Sequence[Path]
@@ -263,6 +263,20 @@ class ToolContext(Protocol):
     reporter: Reporter
     stopping: asyncio.Event
     store: Store
+
+    async def ask(self, question: str) -> None:
+        """Ask the people of this chat whether the call may be made; return when they allowed it.
+
+        `question` says what it will do, in one line; they are shown the arguments as well. Ask
+        before the call has any effect: while nobody has decided this raises TurnParked, which must
+        pass through, and the call is made again afterwards, from its beginning. Raise ToolError
+        when they refused or did not answer in time.
+        """
+        ...
+
+    def for_call(self, call: ToolCall) -> ToolContext:
+        """The context of one call of the turn."""
+        ...
 
 
 class Tool(Protocol):

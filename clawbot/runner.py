@@ -29,6 +29,7 @@ from clawbot.seed import Seed, SeedFailed
 from clawbot.session_settings import TurnSettings, settle
 from clawbot.store import seeds
 from clawbot.store.claims import Claim
+from clawbot.tools.approvals import TurnApprovals
 from clawbot.tools.context import TurnContext
 from clawbot.tools.registry import ToolRegistry
 from clawbot.work_dirs import make_work_dir, work_dirs_of
@@ -61,7 +62,7 @@ class SessionRunner:
     async def run(
         self, claim: Claim, journal: StoreJournal, reporter: Reporter, timing: Timing
     ) -> Answer:
-        """Run the turn. Raise ModelError, LeaseLost or TurnStopped."""
+        """Run the turn. Raise ModelError, LeaseLost, TurnStopped or TurnParked."""
         # A message from the web page into a chat's session changes nothing of the session.
         name = claim.session.channel or claim.rows[-1].channel
         channel = self.config.channels.get(name)
@@ -78,6 +79,9 @@ class SessionRunner:
                 reporter=reporter,
                 stopping=stopping,
                 store=self.store,
+                approvals=TurnApprovals(
+                    self.store, self.clock, claim, self.config.limits.approval_s
+                ),
             )
         )
         instructions = [self.config.instructions, channel.instructions if channel else ""]

@@ -1,7 +1,8 @@
 """One turn in a worker: from its claim through the agent to its end, in one transaction.
 
-It can end early: it is stopped (somebody said so), it fails (a visible error), the worker drains
-(another one resumes it), or the lease is lost (nothing more is written).
+It can end early: it is stopped (somebody said so), it fails (a visible error), it is parked (people
+must decide first; whoever claims it then goes on), the worker drains (another one resumes it), or
+the lease is lost (nothing more is written).
 """
 
 from __future__ import annotations
@@ -15,11 +16,18 @@ import structlog
 from clawbot.agent.interruption import STOPPED_NOTE, cut_short
 from clawbot.agent.loop import Answer, Timing
 from clawbot.drafts import DraftWriter
-from clawbot.errors import LeaseLost, ModelError, StoreUnavailable, TurnStopped, new_error_id
+from clawbot.errors import (
+    LeaseLost,
+    ModelError,
+    StoreUnavailable,
+    TurnParked,
+    TurnStopped,
+    new_error_id,
+)
 from clawbot.failures import failure_text, notice_of
 from clawbot.journal import StoreJournal
 from clawbot.logs import TurnSummary, log_turn
-from clawbot.ports import Clock, Reporter, Store
+from clawbot.ports import Clock, Reporter, Store, Transaction
 from clawbot.store import claims, turns
 from clawbot.store.claims import Claim
 from clawbot.store.turns import Outcome
@@ -37,7 +45,7 @@ class TurnRunner(Protocol):
     async def run(
         self, claim: Claim, journal: StoreJournal, reporter: Reporter, timing: Timing
     ) -> Answer:
-        """Run the turn to its answer. Raise ModelError, LeaseLost or TurnStopped."""
+        """Run the turn to its answer. Raise ModelError, LeaseLost, TurnStopped or TurnParked."""
         ...
 
 
@@ -65,7 +73,7 @@ class TurnRun:
         self._timeout_s = timeout_s
         self._journal = StoreJournal(store, clock, claim)
         self._drafts = DraftWriter(store, clock, claim)
-        self._timing = Timing()
+        self._timing = Timing(usage=claim.usage)
         self._ending: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def end(self, why: str) -> None:
@@ -140,6 +148,8 @@ class TurnRun:
                 answer = await self._runner.run(claim, self._journal, self._drafts, timing)
         except (LeaseLost, TurnStopped):
             raise
+        except TurnParked:
+            return Outcome(state="parked", usage=timing.usage)
         except TimeoutError:
             log.warning("turn_timed_out", error_id=error_id)
             return self._failed("timeout", error_id)
@@ -183,9 +193,7 @@ class TurnRun:
         while True:
             now_ms = self._clock.now_ms()
             try:
-                await self._store.write(
-                    partial(turns.finish, turn=self.claim, outcome=outcome, now_ms=now_ms)
-                )
+                await self._store.write(partial(self._end, outcome=outcome, now_ms=now_ms))
             except StoreUnavailable as error:
                 log.warning("finish_failed", error=str(error))
                 await self._clock.sleep(STORE_RETRY_S)
@@ -193,6 +201,12 @@ class TurnRun:
                 outcome = await self._stopped()
             else:
                 return outcome.state
+
+    def _end(self, tx: Transaction, outcome: Outcome, now_ms: int) -> None:
+        if outcome.state == "parked":
+            turns.park(tx, self.claim, self._drafts.newest, self._timing.usage, now_ms)
+        else:
+            turns.finish(tx, self.claim, outcome, now_ms)
 
     def _log(self, outcome: str, started: float) -> None:
         claim, timing = self.claim, self._timing

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from clawbot.errors import StoreUnavailable
 from clawbot.messages import ReplyRoute
 from clawbot.ports import Clock, Store, Transaction, Typing
-from clawbot.store.schema import inbox
+from clawbot.store.schema import inbox, turns
 from clawbot.store.topics import TURNS, outbox_topic
 
 log = structlog.get_logger(__name__)
@@ -61,9 +61,11 @@ def _running_routes(tx: Transaction, channel: str) -> set[ReplyRoute]:
     """Where the turns that run now will answer."""
     rows = tx.conn.execute(
         select(inbox.c.route)
+        .join(turns, turns.c.id == inbox.c.turn_id)
         .where(
             inbox.c.channel == channel,
             inbox.c.state == "claimed",
+            turns.c.state == "running",
             inbox.c.route.is_not(None),
         )
         .limit(AT_MOST)

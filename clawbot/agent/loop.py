@@ -16,7 +16,7 @@ import structlog
 
 from clawbot.agent.interruption import interrupted, open_calls
 from clawbot.agent.memory import WorkingMemory
-from clawbot.errors import ModelError
+from clawbot.errors import ModelError, TurnParked
 from clawbot.history import Entry, EntryKind, ModelReply, ModelRequest, ToolCall, ToolSpec, Usage
 from clawbot.ports import Clock, Model, Reporter
 from clawbot.recollection import MemoryState
@@ -30,6 +30,8 @@ class Journal(Protocol):
     """Where a turn's steps are recorded."""
 
     turn_id: str
+    asked: frozenset[int]
+    """The calls, by their numbers, that people were asked about before: they are made again."""
 
     async def record(self, entries: Sequence[Entry], *, is_progress: bool = True) -> list[Entry]:
         """Append entries durably. Raise LeaseLost or TurnStopped."""
@@ -42,7 +44,10 @@ class Tools(Protocol):
     specs: tuple[ToolSpec, ...]
 
     async def call(self, call: ToolCall) -> tuple[str, bool]:
-        """Run a tool; return its observation and whether that is an error."""
+        """Run a tool; return its observation and whether that is an error.
+
+        Raise TurnParked when people must decide first: the same call is made again afterwards.
+        """
         ...
 
 
@@ -97,9 +102,12 @@ class Agent:
         reporter: Reporter,
         timing: Timing,
     ) -> Answer:
-        """Run a turn from where its journal stands. Raise ModelError, LeaseLost or TurnStopped."""
+        """Run a turn from where its journal stands.
+
+        Raise ModelError, LeaseLost, TurnStopped or TurnParked.
+        """
         turn_id, timing.model = journal.turn_id, model.name
-        memory.extend(await _close_calls(journal, memory.entries))
+        await self._settle_calls(tools, journal, memory, timing)
         mine = [entry for entry in memory.entries if entry.turn_id == turn_id]
         texts = [entry.text for entry in mine if entry.kind is EntryKind.ASSISTANT]
         first = 1 + max(entry.step for entry in mine)
@@ -110,9 +118,10 @@ class Agent:
                 texts.append(reply.text)
             if not reply.tool_calls:
                 return Answer(entries=tuple(entries), texts=tuple(texts), memory=memory.state)
-            memory.extend(await journal.record(entries))
+            recorded = await journal.record(entries)
+            memory.extend(recorded)
             reporter.progress(_progress(reply.tool_calls))
-            await self._call_tools(tools, reply.tool_calls, journal, memory, step, timing)
+            await self._call_tools(tools, _calls(recorded), journal, memory, step, timing)
             reporter.progress("")
         raise ModelError(f"no answer after {self.limits.max_steps} steps", kind="invalid")
 
@@ -206,28 +215,60 @@ class Agent:
     ) -> None:
         """Run the tools of one step side by side; each result is recorded as it comes, so that a
         turn that is cut off keeps those that it has.
+
+        Raise TurnParked, after all others have ended, when one of them waits for people.
         """
         started = self.clock.monotonic()
-        spent = 0
+        spent, waits = 0, False
         running = {
-            asyncio.create_task(tools.call(call), name=f"tool {call.tool}"): call for call in calls
+            asyncio.create_task(_observe(tools, call), name=f"tool {call.tool}"): call
+            for call in calls
         }
         try:
             while running:
                 done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                ended = [
+                    (running.pop(task), task.result()) for task in list(running) if task in done
+                ]
+                waits = waits or any(seen is None for _, seen in ended)
                 results = [
-                    _result(running.pop(task), journal.turn_id, step, *task.result())
-                    for task in list(running)
-                    if task in done
+                    _result(call, journal.turn_id, step, *seen)
+                    for call, seen in ended
+                    if seen is not None
                 ]
                 kept = [await memory.kept_result(result, spent) for result in results]
                 spent += sum(len(result.text) for result in kept)
-                memory.extend(await journal.record(kept))
+                if kept:
+                    memory.extend(await journal.record(kept))
         finally:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
             timing.tools_ms += _since(self.clock, started)
+        if waits:
+            raise TurnParked
+
+    async def _settle_calls(
+        self, tools: Tools, journal: Journal, memory: WorkingMemory, timing: Timing
+    ) -> None:
+        """Give the calls of a resumed turn their results: what people were asked about is called
+        again, what a killed worker left open is not.
+        """
+        waiting = open_calls(memory.entries, journal.turn_id)
+        cut_off = [call for call in waiting if call.seq not in journal.asked]
+        if cut_off:
+            memory.extend(await journal.record(interrupted(cut_off), is_progress=False))
+        if calls := _calls([call for call in waiting if call.seq in journal.asked]):
+            step = max(call.step for call in waiting)
+            await self._call_tools(tools, calls, journal, memory, step, timing)
+
+
+async def _observe(tools: Tools, call: ToolCall) -> tuple[str, bool] | None:
+    """A tool's observation; None when people must decide first."""
+    try:
+        return await tools.call(call)
+    except TurnParked:
+        return None
 
 
 class ShownPartly(ModelError):
@@ -292,10 +333,13 @@ def _result(call: ToolCall, turn_id: str, step: int, text: str, is_error: bool) 
     )
 
 
-async def _close_calls(journal: Journal, history: Sequence[Entry]) -> list[Entry]:
-    """Give the calls that a killed worker left open a result; they are not run again."""
-    closed = interrupted(open_calls(history, journal.turn_id))
-    return await journal.record(closed, is_progress=False) if closed else []
+def _calls(recorded: Sequence[Entry]) -> list[ToolCall]:
+    """The tool calls among entries, under the numbers that they have in the history."""
+    return [
+        ToolCall(call_id=entry.call_id, tool=entry.tool, arguments=entry.arguments, seq=entry.seq)
+        for entry in recorded
+        if entry.kind is EntryKind.TOOL_CALL
+    ]
 
 
 def _progress(calls: Sequence[ToolCall]) -> str:

@@ -11,20 +11,22 @@ _TEXTS = {
         (
             "Write to me and I answer; each conversation has its own memory.\n\n"
             "- `/new` begins a new conversation\n"
-            "- `/stop` stops what I am doing here\n"
+            "- `/stop` stops what I am doing here, `/stop all` everything (owners only)\n"
             "- `/status` tells what I am doing here\n"
             "- `/task new ID` opens a conversation beside this one, `/task done` closes it\n"
             "- `/sessions` lists the conversations here, `/use ID` goes to one, `/unread` reads\n"
+            "- `/approve` allows what I ask about, `/deny` refuses it\n"
             "- `/help` shows this\n\n"
             "Where a message must not begin with `/`, write `!stop` instead."
         ),
         (
             "直接给我发消息即可，每个对话有各自的记忆。\n\n"
             "- `/new` 开始新对话\n"
-            "- `/stop` 停止当前任务\n"
+            "- `/stop` 停止当前任务，`/stop all` 停止所有任务（仅限管理者）\n"
             "- `/status` 查看当前状态\n"
             "- `/task new 编号` 另开一个会话，`/task done` 结束它\n"
             "- `/sessions` 列出这里的会话，`/use 编号` 切换，`/unread` 查看未读\n"
+            "- `/approve` 批准我询问的操作，`/deny` 拒绝\n"
             "- `/help` 显示本说明\n\n"
             "如果消息不能以 `/` 开头，请写 `!stop`。"
         ),
@@ -35,6 +37,53 @@ _TEXTS = {
         "已停止，并撤回了 {count} 条等待中的消息。",
     ),
     "nothing_to_stop": ("Nothing is running here.", "当前没有正在运行的任务。"),
+    "stopped_all": (
+        "Stopped in {count} conversation(s):\n{lines}",
+        "已停止 {count} 个会话：\n{lines}",
+    ),
+    "stopped_one": (
+        "- `{session}`: {turns} running, {waiting} waiting message(s)",
+        "- `{session}`：{turns} 个运行中，{waiting} 条等待中的消息",
+    ),
+    "stopped_more": ("- and {count} more", "- 另外 {count} 个"),
+    "nothing_to_stop_anywhere": ("Nothing is running anywhere.", "当前没有任何正在运行的任务。"),
+    "owners_only": (
+        "Only an owner may do this; `/stop` stops what runs here.",
+        "仅限管理者操作；用 `/stop` 停止当前会话。",
+    ),
+    "approval_question": (
+        (
+            "May I do this? {question}\n\n**{tool}**\n{arguments}\n"
+            "Answer `!approve {id}` or `!deny {id}` (or with `/`) within {minutes} min."
+        ),
+        (
+            "请确认是否执行：{question}\n\n**{tool}**\n{arguments}\n"
+            "请在 {minutes} 分钟内回复 `!approve {id}` 批准，或 `!deny {id}` 拒绝（也可用 `/`）。"
+        ),
+    ),
+    "approval_given": ("Approved: {tool}.", "已批准：{tool}。"),
+    "approval_refused": ("Refused: {tool}.", "已拒绝：{tool}。"),
+    "approval_none": ("I have no open question here.", "这里没有等待确认的操作。"),
+    "approval_several": (
+        "Several questions are open here; name one: {ids}.",
+        "有多个操作等待确认，请指明编号：{ids}。",
+    ),
+    "approval_unknown": ("There is no question {id} here.", "这里没有编号为 {id} 的询问。"),
+    "approval_not_yours": (
+        "Only the person who asked for {tool}, or an owner, may decide this.",
+        "只有发起 {tool} 的人或管理者可以决定。",
+    ),
+    "approval_approved": ("{tool} was approved before.", "{tool} 此前已批准。"),
+    "approval_denied": ("{tool} was refused before.", "{tool} 此前已拒绝。"),
+    "approval_expired": ("The time to decide about {tool} is over.", "{tool} 的确认时间已过。"),
+    "approval_cancelled": (
+        "The question about {tool} was taken back when it was stopped.",
+        "{tool} 的询问已随停止而取消。",
+    ),
+    "status_parked": (
+        "Waiting for a decision: `/approve {id}` or `/deny {id}`. Model: {model}.",
+        "等待确认：`/approve {id}` 或 `/deny {id}`。模型：{model}。",
+    ),
     "new": ("A new conversation begins.", "已开始新对话。"),
     "status_idle": ("Idle. Model: {model}.", "空闲。模型：{model}。"),
     "status_running": (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, select
 
-from clawbot.commands import tasks
+from clawbot.commands import tasks, votes
 from clawbot.commands.answers import answer
 from clawbot.commands.grammar import Command
 from clawbot.commands.tasks import Standing
@@ -14,7 +14,11 @@ from clawbot.messages import ChatType, InboundMessage
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
 from clawbot.store import stops
-from clawbot.store.schema import inbox, turns
+from clawbot.store.approvals import Voter
+from clawbot.store.schema import approvals, inbox, turns
+
+EVERYTHING = frozenset({"all", "全部", "所有"})
+LISTED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +46,41 @@ def execute(
     like = message.text
     if command.name in {"task", "sessions", "use", "unread"}:
         return _about_sessions(tx, command, standing, like)
+    if command.name in {"approve", "deny"}:
+        voter = _voter(message, session, standing)
+        return Answered(text=votes.vote(tx, command, voter, like, now_ms))
     if command.name == "help":
         return Answered(text=answer("help", like=like))
     if command.name == "new":
         done = stops.stop(tx, session, now_ms, new_epoch=True)
         return Answered(text=answer("new", like=like), seq=done.seq)
+    return _about_work(tx, command, message, session, model, now_ms, standing)
+
+
+def _voter(message: InboundMessage, session: SessionKey, standing: Standing | None) -> Voter:
+    return Voter(
+        person=message.sender.id,
+        is_owner=standing is None or standing.is_owner,
+        session=session,
+        place=None if standing is None else standing.place,
+    )
+
+
+def _about_work(
+    tx: Transaction,
+    command: Command,
+    message: InboundMessage,
+    session: SessionKey,
+    model: str,
+    now_ms: int,
+    standing: Standing | None,
+) -> Answered:
+    """`/stop` and `/status`."""
+    like = message.text
+    if command.name == "stop" and command.words.casefold() in EVERYTHING:
+        if standing is not None and not standing.is_owner:
+            return Answered(text=answer("owners_only", like=like))
+        return _stop_all(tx, session, like, now_ms)
     if message.chat_type is ChatType.GROUP and message.thread is None:
         # At the root of a group a command names no thread: unless the root's own session works, it
         # speaks for the whole chat.
@@ -61,6 +95,27 @@ def execute(
     else:
         text = answer("stopped" if done.had_turn else "nothing_to_stop", like=like)
     return Answered(text=text, seq=done.seq)
+
+
+def _stop_all(tx: Transaction, session: SessionKey, like: str, now_ms: int) -> Answered:
+    """Stop whatever runs anywhere, and say what that was."""
+    stopped = stops.stop_all(tx, now_ms)
+    if not stopped:
+        return Answered(text=answer("nothing_to_stop_anywhere", like=like))
+    lines = [
+        answer(
+            "stopped_one",
+            like=like,
+            session=one.session,
+            turns=int(one.had_turn),
+            waiting=one.withdrawn,
+        )
+        for one in stopped[:LISTED]
+    ]
+    if len(stopped) > LISTED:
+        lines.append(answer("stopped_more", like=like, count=len(stopped) - LISTED))
+    text = answer("stopped_all", like=like, count=len(stopped), lines="\n".join(lines))
+    return Answered(text=text, seq=next((s.seq for s in stopped if s.session == session), None))
 
 
 def _about_sessions(
@@ -90,6 +145,13 @@ def _status(tx: Transaction, session: SessionKey, like: str, model: str, now_ms:
             inbox.c.state.in_(("received", "queued")),
         )
     ).scalar_one()
+    asked = tx.conn.execute(
+        select(approvals.c.id).where(
+            approvals.c.session_key == str(session), approvals.c.decided_ms.is_(None)
+        )
+    ).scalars()
+    if (question := asked.first()) is not None:
+        return answer("status_parked", like=like, id=question, model=model)
     if started is None and not waiting:
         return answer("status_idle", like=like, model=model)
     seconds = 0 if started is None else max(0, now_ms - started) // 1000
@@ -97,5 +159,5 @@ def _status(tx: Transaction, session: SessionKey, like: str, model: str, now_ms:
 
 
 def _chat_status(keys: list[str], like: str) -> str:
-    lines = "\n".join(f"- `{key}`" for key in keys[:20])
+    lines = "\n".join(f"- `{key}`" for key in keys[:LISTED])
     return answer("chat_running", like=like, count=len(keys), sessions=lines)

@@ -1,14 +1,29 @@
 """How a chat command is written; pure.
 
 `/stop`, `!stop` (some clients keep text that begins with a slash to themselves), both marks in
-full width too, and, for stopping alone, the bare word. Names are known in English and Chinese. A
-slash before any other word is plain text.
+full width too. Names are known in English and Chinese. A slash before any other word is plain text.
+
+Stopping needs no mark. `stop` and `停止` alone always stop; other words that people use for it are
+read so only while there is something to stop, because they may as well answer a question.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A command and the words after it.
+
+    only_if_busy: it is one only while its session has something to stop, else plain text.
+    """
+
+    name: str
+    words: str = ""
+    only_if_busy: bool = False
+
 
 NAMES = {
     "help": "help",
@@ -28,27 +43,47 @@ NAMES = {
     "切换": "use",
     "unread": "unread",
     "未读": "unread",
+    "approve": "approve",
+    "批准": "approve",
+    "deny": "deny",
+    "拒绝": "deny",
 }
-BARE = {"stop": "stop", "停止": "stop"}
+BARE = {
+    "stop": Command(name="stop"),
+    "停止": Command(name="stop"),
+    "stop all": Command(name="stop", words="all"),
+    "全部停止": Command(name="stop", words="all"),
+    "停止全部": Command(name="stop", words="all"),
+}
+NATURAL_STOPS = frozenset(
+    {
+        *(
+            "stop it",
+            "stop that",
+            "stop now",
+            "stop please",
+            "please stop",
+            "cancel",
+            "cancel that",
+        ),
+        *("abort", "停", "停下", "停下来", "停一下", "请停止", "别做了", "取消", "中止", "终止"),
+    }
+)
 
 # The others take nothing: with words behind them the line is a question to the agent.
-_TAKES_WORDS = frozenset({"new", "stop", "task", "use"})
+_TAKES_WORDS = frozenset({"new", "stop", "task", "use", "approve", "deny"})
+_ENDS = " \t\n.!。！…~～"
 _MARKED = re.compile(r"[/!／！](\w+)(?:\s+(.*))?", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
-    """A command and the words after it."""
-
-    name: str
-    words: str = ""
 
 
 def parse(text: str | None) -> Command | None:
     """Read a command; None for everything else."""
     line = (text or "").strip()
-    if (bare := BARE.get(line.casefold())) is not None:
-        return Command(name=bare)
+    words = " ".join(line.rstrip(_ENDS).replace(",", " ").casefold().split())
+    if (bare := BARE.get(words)) is not None:
+        return bare
+    if words in NATURAL_STOPS:
+        return Command(name="stop", only_if_busy=True)
     match = _MARKED.fullmatch(line)
     if match is None:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from clawbot.agent.loop import Agent, LoopLimits
@@ -13,7 +13,7 @@ from clawbot.clock import SystemClock
 from clawbot.config import Config
 from clawbot.config_sections import OFFLINE_MODEL
 from clawbot.parts.heartbeat import heartbeat_of
-from clawbot.ports import Part, Store
+from clawbot.ports import Part, Store, Tool
 from clawbot.runner import SessionRunner, memory_model
 from clawbot.tools.list_dir import ListDir
 from clawbot.tools.read_file import ReadFile
@@ -24,7 +24,9 @@ MOST_RESULT_CHARS = 32_000_000
 
 
 @asynccontextmanager
-async def open_worker(config: Config, store: Store, process_id: str) -> AsyncIterator[Part]:
+async def open_worker(
+    config: Config, store: Store, process_id: str, more_tools: Sequence[Tool] = ()
+) -> AsyncIterator[Part]:
     """A worker with its models and tools; leaving closes the models' connections."""
     clock = SystemClock()
     limits = LoopLimits(
@@ -41,7 +43,7 @@ async def open_worker(config: Config, store: Store, process_id: str) -> AsyncIte
             agent=Agent(clock=clock, limits=limits),
             models=models,
             tools=ToolRegistry(
-                [ReadFile(), ListDir()],
+                [ReadFile(), ListDir(), *more_tools],
                 clock=clock,
                 # What of it the history holds is the working memory's to say.
                 limits=ToolLimits(result_chars=MOST_RESULT_CHARS),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import select, update
+from sqlalchemy import RowMapping, select, update
 
+from clawbot.agent.interruption import STOPPED_NOTE, cut_short
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
-from clawbot.store import events, outbox, sessions
+from clawbot.store import approvals, events, history, outbox, sessions
 from clawbot.store.schema import inbox, turns
 from clawbot.store.schema import sessions as session_rows
 from clawbot.store.topics import STOPS
@@ -18,6 +19,7 @@ from clawbot.store.topics import STOPS
 class Stopped:
     """What a stop found. seq: its number in the session; withdrawn: messages that waited."""
 
+    session: SessionKey
     seq: int
     epoch: int
     had_turn: bool
@@ -25,7 +27,8 @@ class Stopped:
 
 
 def stop(tx: Transaction, key: SessionKey, now_ms: int, *, new_epoch: bool = False) -> Stopped:
-    """Stop the session's turn and withdraw what waits; with `new_epoch` begin an empty history too.
+    """Stop the session's turn, withdraw what waits and take back what people were asked; with
+    `new_epoch` begin an empty history too.
 
     A turn with a living owner is ended by it, within a heartbeat of the doorbell or a second; a
     turn without one is ended here. Stopping twice does nothing the second time.
@@ -37,6 +40,7 @@ def stop(tx: Transaction, key: SessionKey, now_ms: int, *, new_epoch: bool = Fal
         .where(session_rows.c.key == text_key)
         .values(
             stop_seq=numbers.last_seq,
+            wait_until_ms=None,
             epoch=session_rows.c.epoch + (1 if new_epoch else 0),
         )
     )
@@ -63,25 +67,42 @@ def stop(tx: Transaction, key: SessionKey, now_ms: int, *, new_epoch: bool = Fal
         .one_or_none()
     )
     if turn is not None and (turn["owner"] is None or turn["state"] == "parked"):
-        _end(tx, text_key, turn["id"], turn["outbox_id"], turn["draft_text"], now_ms)
+        _end(tx, key, turn, now_ms)
+    approvals.cancel(tx, key, now_ms)
     tx.ring(STOPS)
     epoch = numbers.epoch + (1 if new_epoch else 0)
     kind = "new_epoch" if new_epoch else "stopped"
     events.append(tx, key, numbers.last_seq, epoch, kind, {"withdrawn": withdrawn}, now_ms)
     return Stopped(
-        seq=numbers.last_seq - 1, epoch=epoch, had_turn=turn is not None, withdrawn=withdrawn
+        session=key,
+        seq=numbers.last_seq - 1,
+        epoch=epoch,
+        had_turn=turn is not None,
+        withdrawn=withdrawn,
     )
 
 
-def _end(
-    tx: Transaction, key: str, turn_id: str, outbox_id: int | None, draft: str, now_ms: int
-) -> None:
+def stop_all(tx: Transaction, now_ms: int) -> list[Stopped]:
+    """Stop every session in which something runs, is parked or waits, in this transaction: no queue
+    is left from which a stopped session could go on.
+    """
+    return [stop(tx, SessionKey.parse(key), now_ms) for key in _all_open_keys(tx)]
+
+
+def _end(tx: Transaction, key: SessionKey, turn: RowMapping, now_ms: int) -> None:
     """End a turn that no process runs; the raised fence keeps a stale owner from writing."""
+    turn_id, epoch = turn["id"], turn["epoch"]
     tx.conn.execute(
         update(session_rows)
-        .where(session_rows.c.key == key)
+        .where(session_rows.c.key == str(key))
         .values(fence=session_rows.c.fence + 1, owner=None, due_ms=None)
     )
+    recorded = history.of_turn(tx, key, epoch, turn_id, after=turn["first_seq"])
+    entries = cut_short(recorded, turn_id, turn["draft_text"], STOPPED_NOTE)
+    numbers = sessions.take_numbers(tx, key, len(entries) + 1, now_ms)
+    history.append(tx, key, epoch, numbers.last_seq - len(entries), entries, now_ms)
+    data = {"turn": turn_id, "state": "stopped"}
+    events.append(tx, key, numbers.last_seq, epoch, "turn_ended", data, now_ms)
     tx.conn.execute(
         update(turns).where(turns.c.id == turn_id).values(state="stopped", ended_ms=now_ms)
     )
@@ -91,8 +112,24 @@ def _end(
         .values(state="done", reason="stopped", settled_ms=now_ms)
         .returning(inbox.c.channel)
     ).scalars()
-    if outbox_id is not None:
-        outbox.freeze(tx, outbox_id, draft, next(channel))
+    if turn["outbox_id"] is not None:
+        outbox.freeze(tx, turn["outbox_id"], turn["draft_text"], next(channel))
+
+
+def is_busy(tx: Transaction, key: SessionKey) -> bool:
+    """Whether something runs, is parked or waits in a session."""
+    waiting = select(inbox.c.id).where(
+        inbox.c.session_key == str(key), inbox.c.settled_ms.is_(None)
+    )
+    return tx.conn.execute(waiting.limit(1)).first() is not None
+
+
+def _all_open_keys(tx: Transaction) -> list[str]:
+    """Sessions with open work; a turn's messages are open as long as it is."""
+    waiting = select(inbox.c.session_key).where(
+        inbox.c.settled_ms.is_(None), inbox.c.session_key.is_not(None)
+    )
+    return sorted(set(tx.conn.execute(waiting.distinct()).scalars()))
 
 
 def open_keys(tx: Transaction, channel: str, chat_id: str) -> list[str]:

@@ -14,7 +14,7 @@ from sqlalchemy import bindparam, select, update
 from clawbot.history import Entry, Usage
 from clawbot.ports import Transaction
 from clawbot.recollection import MemoryState
-from clawbot.store import events, history, inline, memories, outbox, sessions
+from clawbot.store import approvals, events, history, inline, memories, outbox, sessions
 from clawbot.store.claims import Claim
 from clawbot.store.inbox import InboxRow, note_once, open_rows
 from clawbot.store.schema import inbox, turns
@@ -109,6 +109,25 @@ def write_draft(tx: Transaction, turn: Claim, text: str, progress: str, now_ms: 
         tx.ring(draft_topic(last.channel))
     tx.ring(EVENTS)
     return outbox_id
+
+
+def park(tx: Transaction, turn: Claim, text: str, usage: Usage, now_ms: int) -> None:
+    """Let a turn wait for people, without any process; `text` is the reply so far.
+
+    Raise LeaseLost or TurnStopped.
+    """
+    if text:
+        write_draft(tx, turn, text, "", now_ms)
+    sessions.lock(tx, turn.session, turn.fence, first_seq=turn.first_seq)
+    tx.conn.execute(
+        update(turns)
+        .where(turns.c.id == turn.turn_id)
+        .values(state="parked", draft_progress="", usage=asdict(usage))
+    )
+    until_ms = approvals.waits_until(tx, turn.turn_id, now_ms)
+    sessions.give_back(tx, turn.session, turn.fence, now_ms, until_ms=until_ms)
+    tx.ring(TURNS)
+    tx.ring(EVENTS)
 
 
 # -- its end ---------------------------------------------------------------------------------------

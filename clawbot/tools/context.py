@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
+from clawbot.errors import ToolError
+from clawbot.history import ToolCall
 from clawbot.ports import Reporter, Store
 from clawbot.session_key import SessionKey
+
+
+class Approvals(Protocol):
+    """Asks people about calls of one turn."""
+
+    async def ask(self, call: ToolCall, question: str) -> None:
+        """See `ports.ToolContext.ask`."""
+        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -16,6 +27,7 @@ class TurnContext:
     """One turn's session, work directories (the first is where relative paths begin) and bounds.
 
     deadline: when the turn must end, by the clock's `monotonic`. stopping: set when it is stopped.
+    approvals: None where there are no people to ask. call: the call that this is the context of.
     """
 
     session: SessionKey
@@ -24,3 +36,15 @@ class TurnContext:
     reporter: Reporter
     stopping: asyncio.Event
     store: Store
+    approvals: Approvals | None = None
+    call: ToolCall | None = None
+
+    async def ask(self, question: str) -> None:
+        """See `ports.ToolContext`."""
+        if self.approvals is None or self.call is None:
+            raise ToolError("This needs the approval of a person, and there is nobody to ask here.")
+        await self.approvals.ask(self.call, question)
+
+    def for_call(self, call: ToolCall) -> TurnContext:
+        """See `ports.ToolContext`."""
+        return replace(self, call=call)

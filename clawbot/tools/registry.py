@@ -20,7 +20,7 @@ from typing import NamedTuple
 import structlog
 from pydantic import BaseModel, ValidationError
 
-from clawbot.errors import ToolError
+from clawbot.errors import LeaseLost, ToolError, TurnParked, TurnStopped
 from clawbot.history import ToolCall, ToolSpec
 from clawbot.ports import Clock, Tool, ToolContext
 from clawbot.text import clean, head_and_tail
@@ -70,7 +70,11 @@ class ToolRegistry:
         return BoundTools(self, context)
 
     async def call(self, call: ToolCall, context: ToolContext) -> Observation:
-        """Run a call to its end, its time-out or its failure. Raise nothing but cancellation."""
+        """Run a call to its end, its time-out or its failure.
+
+        Raise nothing but cancellation and what ends the turn: TurnParked when the tool asks people,
+        TurnStopped or LeaseLost when it finds that it may not go on.
+        """
         tool = self._tools.get(call.tool)
         if tool is None:
             return Observation(self._unknown(call.tool), is_error=True)
@@ -79,6 +83,8 @@ class ToolRegistry:
             text, is_error = await self._run(tool, args, context), False
         except ToolError as error:
             text, is_error = str(error), True
+        except (TurnParked, TurnStopped, LeaseLost):
+            raise
         except Exception as error:  # noqa: BLE001  # a tool's fault must not end the turn
             text, is_error = _report_crash(tool, context, error), True
         return Observation(head_and_tail(clean(text), self._limits.result_chars), is_error)
@@ -110,7 +116,7 @@ class BoundTools:
 
     async def call(self, call: ToolCall) -> Observation:
         """See `ToolRegistry.call`."""
-        return await self._registry.call(call, self._context)
+        return await self._registry.call(call, self._context.for_call(call))
 
 
 def _parse(tool: Tool, text: str) -> BaseModel:

@@ -1,0 +1,104 @@
+"""Asking people whether a call may be made: the words of the question, and what its answer means.
+
+The question names the tool and the very arguments of the call, so that nobody allows what they have
+not seen; when and by whom it is decided stands in `clawbot.store.approvals`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from functools import partial
+
+from clawbot.commands.answers import answer
+from clawbot.errors import ToolError, TurnParked
+from clawbot.history import ToolCall
+from clawbot.ports import Clock, Store
+from clawbot.store import approvals
+from clawbot.store.approvals import Ruling
+from clawbot.store.claims import Claim
+from clawbot.text import head_and_tail
+
+QUESTION_CHARS = 300
+ARGUMENT_CHARS = 1500
+
+_REFUSED = {
+    "denied": "A person refused this call; it was not made. Do not try it again unasked.",
+    "expired": "Nobody allowed this call in time; it was not made.",
+    "cancelled": "The question about this call was taken back; it was not made.",
+    "used": "What was allowed of this call has been used already; it is not made again.",
+    "changed": "People were asked about other arguments; the call was not made.",
+}
+
+
+class TurnApprovals:
+    """The questions of one turn; a `tools.context.Approvals`."""
+
+    def __init__(self, store: Store, clock: Clock, turn: Claim, expires_s: float) -> None:
+        self._store = store
+        self._clock = clock
+        self._turn = turn
+        self._expires_s = expires_s
+
+    async def ask(self, call: ToolCall, question: str) -> None:
+        """See `ports.ToolContext.ask`."""
+        now_ms = self._clock.now_ms()
+        approval_id = approvals.fresh_id()
+        ruling: Ruling = await self._store.write(
+            partial(
+                approvals.ask,
+                turn=self._turn,
+                call=call,
+                new_id=approval_id,
+                text=self._text(call, question, approval_id),
+                expires_ms=now_ms + round(self._expires_s * 1000),
+                now_ms=now_ms,
+            )
+        )
+        if ruling.state == "open":
+            raise TurnParked
+        if ruling.state != "approved":
+            reason = f" Their words: {ruling.reason}" if ruling.reason else ""
+            raise ToolError(_REFUSED[ruling.state] + reason)
+
+    def _text(self, call: ToolCall, question: str, approval_id: str) -> str:
+        arguments = shown_arguments(call.arguments)
+        fence = _fence_for(arguments)
+        return answer(
+            "approval_question",
+            like=self._turn.rows[-1].text,
+            question=_one_line(question),
+            tool=call.tool,
+            arguments=f"{fence}\n{arguments}\n{fence}",
+            id=approval_id,
+            minutes=max(1, round(self._expires_s / 60)),
+        )
+
+
+def shown_arguments(arguments: str) -> str:
+    """A call's arguments for people: laid out, bounded, with nothing in them that hides."""
+    try:
+        laid_out = json.dumps(json.loads(arguments or "{}"), indent=1, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        laid_out = arguments
+    return head_and_tail(_visible(laid_out), ARGUMENT_CHARS)
+
+
+def _visible(text: str) -> str:
+    """Control characters, and those that turn the direction of what follows, are spelled out."""
+    return "".join(
+        char if char == "\n" or unicodedata.category(char)[0] != "C" else f"\\u{ord(char):04x}"
+        for char in text
+    )
+
+
+def _one_line(question: str) -> str:
+    line = _visible(" ".join(question.split()))
+    return line if len(line) <= QUESTION_CHARS else line[: QUESTION_CHARS - 1] + "…"
+
+
+def _fence_for(text: str) -> str:
+    """A fence that the text cannot close."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    return "`" * max(3, longest + 1)
