@@ -12,14 +12,14 @@ from functools import partial
 import structlog
 
 from clawbot.errors import StoreUnavailable
-from clawbot.messages import InboundMessage
+from clawbot.messages import InboundMessage, cleaned
 from clawbot.ports import Clock, Enricher, Store
 from clawbot.store import inbox
 from clawbot.store.topics import enrich_topic
 
 log = structlog.get_logger(__name__)
 
-AT_ONCE = 16
+AT_ONCE = 64
 LOOK_AGAIN_S = 1.0
 LEAST_TIME_S = 1.0
 
@@ -35,34 +35,46 @@ class Enrichment:
         self._process_id = process_id
         self._channel = channel
         self._enricher = enricher
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Complete messages until cancelled; what is half done is taken up by the next process."""
         ear = self._store.listen([enrich_topic(self._channel)])
         try:
-            while True:
-                if await self.run_once() < AT_ONCE:
-                    await ear.wait(LOOK_AGAIN_S)
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    begun = await self._begin(group)
+                    if len(self._tasks) >= AT_ONCE:
+                        await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+                    elif not begun:
+                        await ear.wait(LOOK_AGAIN_S)
         finally:
             ear.close()
 
     async def run_once(self) -> int:
         """Complete what waits now; return how many messages that were."""
+        async with asyncio.TaskGroup() as group:
+            return await self._begin(group)
+
+    async def _begin(self, group: asyncio.TaskGroup) -> int:
+        """Begin to complete what waits, each message by itself: a slow one holds up no other."""
         try:
             rows = await self._store.write(
                 partial(
                     inbox.take_unenriched,
                     channel=self._channel,
                     process_id=self._process_id,
-                    limit=AT_ONCE,
+                    limit=AT_ONCE - len(self._tasks),
                 )
             )
         except StoreUnavailable as error:
             log.warning("enrichment_not_read", channel=self._channel, error=str(error))
             return 0
-        async with asyncio.TaskGroup() as group:
-            for row_id, raw, deadline_ms in rows:
-                group.create_task(self._complete(row_id, raw, deadline_ms), name=f"enrich {row_id}")
+        for row_id, raw, deadline_ms in rows:
+            name = f"enrich {row_id}"
+            task = group.create_task(self._complete(row_id, raw, deadline_ms), name=name)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         return len(rows)
 
     async def _complete(self, row_id: int, raw: str, deadline_ms: int) -> None:
@@ -70,7 +82,7 @@ class Enrichment:
         seconds = max(LEAST_TIME_S, (deadline_ms - self._clock.now_ms()) / 1000)
         try:
             async with asyncio.timeout(seconds):
-                message = await self._enricher.enrich(raw)
+                message = cleaned(await self._enricher.enrich(raw))
         except TimeoutError:
             log.warning("enrichment_timed_out", channel=self._channel, inbox_id=row_id)
         except Exception:

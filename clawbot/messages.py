@@ -7,8 +7,10 @@ milliseconds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+from clawbot.text import clean
 
 
 class ChatType(StrEnum):
@@ -117,6 +119,19 @@ class InboundMessage:
     attachments: tuple[Attachment, ...] = ()
     inline_until_ms: int | None = None
     asks_for_more: bool = False
+
+
+def cleaned(message: InboundMessage) -> InboundMessage:
+    """The message with no character in its texts that a database refuses; ids stay as they are."""
+    command_text = message.command_text
+    return replace(
+        message,
+        text=clean(message.text),
+        raw=clean(message.raw),
+        command_text=None if command_text is None else clean(command_text),
+        sender=replace(message.sender, name=clean(message.sender.name)),
+        attachments=tuple(replace(one, name=clean(one.name)) for one in message.attachments),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import pytest
 from clawbot.config_sections import AllowLists
 from clawbot.errors import StoreUnavailable, TurnStopped
 from clawbot.intake import ChannelRules, admit_for_session
-from clawbot.messages import Accepted, InboundMessage, Sender
+from clawbot.messages import Accepted, Attachment, InboundMessage, Sender
 from clawbot.ports import Store
 from clawbot.store import events, processes, schema, topics
 from tests.contracts.sqlite_ground import SqliteGround, make_template
@@ -77,6 +77,19 @@ async def test_a_plain_message_is_queued_with_its_frozen_route(store: Store) -> 
     assert await scenes.column(store, "sessions.key") == ["desk:C1/thread:t-m1"]
     assert await ear.wait(5)
     assert await answers(store) == []
+
+
+async def test_what_no_database_takes_is_replaced_and_the_message_taken(store: Store) -> None:
+    message = said(
+        "m1",
+        "half \ud83d of a pair, a NUL \x00",
+        raw='{"text": "\ud83d"}',
+        sender=Sender(id="U1", name="A\ud83d"),
+        attachments=(Attachment(kind="file", name="b\x00.txt", source="f1"),),
+    )
+    assert (await accept(store, message)).decision == "queued"
+    assert await scenes.column(store, "inbox.text") == ["half \ufffd of a pair, a NUL \ufffd"]
+    assert await scenes.column(store, "inbox.sender_name") == ["A\ufffd"]
 
 
 async def test_an_incomplete_message_waits_for_its_enrichment(store: Store) -> None:
