@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import textwrap
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from clawbot import parts
 from clawbot.config import Config, load_config
-from clawbot.ports import Part, Store, Unit
+from clawbot.parts.worker import open_worker
+from clawbot.ports import Part, Store, Tool, Unit
 from clawbot.store import inbox, outbox
 
 T = TypeVar("T")
@@ -51,6 +52,7 @@ class Daemon:
 
     config: Config
     store: Store
+    tools: Sequence[Tool] = ()
     running: dict[str, tuple[asyncio.Task[None], asyncio.Event]] = field(default_factory=dict)
 
     async def start(self, name: str) -> None:
@@ -62,7 +64,7 @@ class Daemon:
     async def _run(self, name: str, stop: asyncio.Event) -> None:
         process_id = f"{name}-{id(stop)}"
         opened = (
-            parts.worker_part(self.config, self.store, process_id)
+            open_worker(self.config, self.store, process_id, self.tools)
             if name.startswith("worker")
             else parts.adapter_part(self.config, self.store, process_id, name)
         )
@@ -106,12 +108,14 @@ def _as_part(part: Part) -> Part:
 
 
 @asynccontextmanager
-async def run_daemon(config_path: Path, *names: str) -> AsyncIterator[Daemon]:
-    """The daemon with these parts started."""
+async def run_daemon(
+    config_path: Path, *names: str, tools: Sequence[Tool] = ()
+) -> AsyncIterator[Daemon]:
+    """The daemon with these parts started; its workers have further `tools`."""
     async with AsyncExitStack() as stack:
         config = await asyncio.to_thread(load_config, config_path)
         store = await parts.open_store(config)
-        daemon = Daemon(config=config, store=store)
+        daemon = Daemon(config=config, store=store, tools=tools)
         stack.push_async_callback(daemon.close)
         for name in names:
             await daemon.start(name)

@@ -1,0 +1,119 @@
+"""Tools that do what tools can do to a turn: wait, refuse to end, leave children, ask people."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import BaseModel
+
+from clawbot.ports import ToolContext
+
+
+class Note(BaseModel):
+    """What all of them take."""
+
+    text: str = ""
+
+
+class Echo:
+    """Returns at once."""
+
+    name: ClassVar[str] = "echo"
+    description: ClassVar[str] = "Say it again."
+    Args: ClassVar[type[BaseModel]] = Note
+
+    async def run(self, args: Note, context: ToolContext) -> str:
+        return f"echo of {args.text}"
+
+
+class Wait:
+    """Waits for ever, unless it is cancelled."""
+
+    name: ClassVar[str] = "wait"
+    description: ClassVar[str] = "Wait."
+    Args: ClassVar[type[BaseModel]] = Note
+
+    def __init__(self) -> None:
+        self.began: list[str] = []
+        self.ended: list[str] = []
+
+    async def run(self, args: Note, context: ToolContext) -> str:
+        self.began.append(args.text)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.ended.append(args.text)
+        return "never"
+
+
+class Stubborn:
+    """Does not end when it is cancelled, but only when the test lets it."""
+
+    name: ClassVar[str] = "stubborn"
+    description: ClassVar[str] = "Go on whatever happens."
+    Args: ClassVar[type[BaseModel]] = Note
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+        self.may_end = asyncio.Event()
+
+    async def run(self, args: Note, context: ToolContext) -> str:
+        self.began.set()
+        while not self.may_end.is_set():
+            with suppress(asyncio.CancelledError):
+                await self.may_end.wait()
+        return "late"
+
+
+class Deploy:
+    """Asks people first; `made` says what it did."""
+
+    name: ClassVar[str] = "deploy"
+    description: ClassVar[str] = "Deploy something."
+    Args: ClassVar[type[BaseModel]] = Note
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+
+    async def run(self, args: Note, context: ToolContext) -> str:
+        await context.ask(f"Deploy {args.text} to production")
+        self.made.append(args.text)
+        return f"deployed {args.text}"
+
+
+CHILDREN = (
+    "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(90)'])"
+)
+
+
+class Children:
+    """Starts a process group of two and waits for it; ends the group when it is cancelled. The
+    group's id stands in a file of the work directory.
+    """
+
+    name: ClassVar[str] = "children"
+    description: ClassVar[str] = "Start processes."
+    Args: ClassVar[type[BaseModel]] = Note
+
+    async def run(self, args: Note, context: ToolContext) -> str:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", CHILDREN, start_new_session=True
+        )
+        try:
+            await asyncio.to_thread(_note_group, context.work_dirs[0] / "group", process.pid)
+            await process.wait()
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+        return "done"
+
+
+def _note_group(path: Path, group: int) -> None:
+    path.write_text(str(group))
