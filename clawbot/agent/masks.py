@@ -25,7 +25,8 @@ _NOTE = re.compile(
     r"\[… ([\d,]+) of ([\d,]+) characters left out; "
     r'path="(_saved/[0-9a-f]{20}\.txt)" for read_file has all\]'
 )
-_LEAST_TOKENS = 8
+_LEAST_TOKENS = 80  # the note takes half of them; words shall be left
+_LEAST_CHARS = 36
 _SHARE = 0.9  # of the room, for the first cut: characters are not spread evenly
 
 
@@ -88,7 +89,7 @@ class Shortener:
         self.saves: dict[str, str] = {}
 
     def text(self, text: str, tokens: int) -> str:
-        """A text of at most about `tokens`, by beginning and end."""
+        """A text of at most about `tokens`, by beginning and end; some words always stand."""
         if not self._weights.is_above(text, tokens):
             return text
         tokens = max(tokens, _LEAST_TOKENS)
@@ -98,9 +99,9 @@ class Shortener:
         shown = cut_to(text, chars, path=path)
         for _ in range(8):
             found = self._weights.text(shown)
-            if found <= tokens or not chars:
+            if found <= tokens or chars == _LEAST_CHARS:
                 break
-            chars = int(chars * min(0.8, _SHARE * tokens / found))
+            chars = max(_LEAST_CHARS, int(chars * min(0.8, _SHARE * tokens / found)))
             shown = cut_to(text, chars, path=path)
         return shown if self._weights.is_above(text, self._weights.text(shown)) else text
 
