@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.contracts.broken.breaking import Break
 from tests.contracts.broken.front import INBOX_BREAKS
+from tests.contracts.broken.inline import INLINE_BREAKS
 from tests.contracts.broken.places import PLACE_BREAKS
 from tests.contracts.broken.replies import EVENT_BREAKS, OUTBOX_BREAKS
 from tests.contracts.broken.running import FENCE_BREAKS, STOP_BREAKS, TURN_BREAKS
@@ -19,6 +20,7 @@ BREAKS: tuple[Break, ...] = (
     *FENCE_BREAKS,
     *STOP_BREAKS,
     *OUTBOX_BREAKS,
+    *INLINE_BREAKS,
     *PLACE_BREAKS,
     *EVENT_BREAKS,
 )

@@ -11,6 +11,7 @@ from tests.contracts.store.events import EventClauses
 from tests.contracts.store.fences import FenceClauses
 from tests.contracts.store.ground import Ground
 from tests.contracts.store.inbox import InboxClauses
+from tests.contracts.store.inline import InlineClauses
 from tests.contracts.store.outbox import OutboxClauses
 from tests.contracts.store.places import PlaceClauses
 from tests.contracts.store.stops import StopClauses
@@ -28,6 +29,7 @@ class StoreContract(
     FenceClauses,
     StopClauses,
     OutboxClauses,
+    InlineClauses,
     PlaceClauses,
     EventClauses,
 ):
