@@ -14,6 +14,8 @@ from pydantic import BaseModel
 
 from clawbot.ports import ToolContext
 
+WAIT_S = 20.0
+
 
 class Note(BaseModel):
     """What all of them take."""
@@ -42,9 +44,17 @@ class Wait:
     def __init__(self) -> None:
         self.began: list[str] = []
         self.ended: list[str] = []
+        self._changed = asyncio.Condition()
+
+    async def until_begun(self, *texts: str) -> None:
+        """Wait until it was called with each of these texts."""
+        async with asyncio.timeout(WAIT_S), self._changed:
+            await self._changed.wait_for(lambda: set(texts) <= set(self.began))
 
     async def run(self, args: Note, context: ToolContext) -> str:
-        self.began.append(args.text)
+        async with self._changed:
+            self.began.append(args.text)
+            self._changed.notify_all()
         try:
             await asyncio.Event().wait()
         finally:
