@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from adapters.slack.outbound import MAX_SIZE, TEXT_LIMIT_BYTES, measure, render, size
+from adapters.slack.adapter import SlackAdapter
 from clawbot.errors import StoreUnavailable
 from clawbot.intake import Intake
 from clawbot.splitting import split
+from tests.adapters.slack_rig import opened, part
 from tests.payloads import slack
 from tests.payloads.rows import Row
 from tests.payloads.runner import Result, run, run_row, store_template
+from tests.simulators.slack import SlackSimulator
 from tests.unit.slack.events import dm, mention, post, rich, section, slash, user, words
 
 HERE = Path(__file__).parent
@@ -66,6 +68,19 @@ async def conversation(*payloads: dict[str, Any]) -> list[Result]:
         for number, payload in enumerate(payloads)
     ]
     return await results_of(*rows)
+
+
+@pytest.fixture
+async def workspace() -> AsyncIterator[SlackSimulator]:
+    async with SlackSimulator() as simulator:
+        simulator.create_channel("general", channel_id="C1")
+        yield simulator
+
+
+@pytest.fixture
+async def adapter(workspace: SlackSimulator) -> AsyncIterator[SlackAdapter]:
+    async with opened(workspace) as ready:
+        yield ready
 
 
 def test_every_slack_row_is_tested_here_or_named_as_left_out() -> None:
@@ -220,44 +235,60 @@ TABLE = "\n".join(f"    | row {number:04} | {'x' * 40} |" for number in range(96
         pytest.param(f"```sql\n{SQL}\n```", 2_900, id="bug-091"),
     ],
 )
-@pytest.mark.parametrize("by", [len, measure])
-def test_a_fence_that_is_cut_is_closed_and_opened_again(
-    text: str, limit: int, by: Callable[[str], int]
+@pytest.mark.parametrize("by", ["characters", "measure"])
+async def test_a_fence_that_is_cut_is_closed_and_opened_again(
+    adapter: SlackAdapter, text: str, limit: int, by: str
 ) -> None:
-    parts = split(text, limit, by)
+    size: Callable[[str], int] = len if by == "characters" else adapter.measure
+    parts = split(text, limit, size)
     assert len(parts) > 1
     opening = re.search(r"```\w*", text)
     assert opening is not None
-    for part in parts:
-        assert by(part) <= limit
-        assert part.count("```") % 2 == 0
-    for part in parts[1:]:
-        assert part.startswith(f"{opening[0]}\n")
-    lines = [line for part in parts for line in part.split("\n") if not line.startswith("```")]
+    for each in parts:
+        assert size(each) <= limit
+        assert each.count("```") % 2 == 0
+    for each in parts[1:]:
+        assert each.startswith(f"{opening[0]}\n")
+    lines = [line for each in parts for line in each.split("\n") if not line.startswith("```")]
     wanted = [line for line in text.split("\n") if not line.startswith("```")]
     assert [line for line in lines if line] == [line for line in wanted if line]
 
 
-def test_a_long_answer_is_cut_before_it_is_sent_and_needs_no_blocks() -> None:
+async def test_a_long_answer_is_cut_into_messages_that_slack_takes(
+    workspace: SlackSimulator, adapter: SlackAdapter
+) -> None:
     text = "\n\n".join(f"Paragraph {number}: {'word ' * 60}" for number in range(60))
     assert len(text) > 13_297
-    parts = split(text, MAX_SIZE, measure)
-    assert all(size(render(part)) <= TEXT_LIMIT_BYTES for part in parts)
-    assert "".join("".join(parts).split()) == "".join(text.split())
+    for number, each in enumerate(split(text, adapter.limits.max_size, adapter.measure)):
+        await adapter.send(part("C1", each, key=f"k{number}"))
+    shown = "".join(message.shown for message in workspace.sent("C1"))
+    assert "".join(shown.split()) == "".join(text.split())
 
 
 # -- how an answer looks ---------------------------------------------------------------------------
 
 
-def test_a_quote_stays_a_quote_and_its_signs_are_escaped() -> None:
-    assert render("> quoted <b> & more") == "> quoted &lt;b&gt; &amp; more"
+async def text_of(workspace: SlackSimulator, adapter: SlackAdapter, markdown: str) -> str:
+    """The mrkdwn of a sent answer."""
+    await adapter.send(part("C1", markdown))
+    return workspace.sent("C1")[-1].text
 
 
-def test_bold_words_within_chinese_text_are_bold() -> None:
-    assert render("这是**重点**内容").replace("\u200b", "|") == "这是|*重点*|内容"
+async def test_a_quote_stays_a_quote_and_its_signs_are_escaped(
+    workspace: SlackSimulator, adapter: SlackAdapter
+) -> None:
+    text = await text_of(workspace, adapter, "> quoted <b> & more")
+    assert text == "> quoted &lt;b&gt; &amp; more"
 
 
-def test_code_keeps_plain_spaces() -> None:
-    code = "```\nif x:\n    return 1\n```"
-    assert "\u00a0" not in render(code)
-    assert "\n    return 1\n" in render(code)
+async def test_bold_words_within_chinese_text_are_bold(
+    workspace: SlackSimulator, adapter: SlackAdapter
+) -> None:
+    text = await text_of(workspace, adapter, "这是**重点**内容")
+    assert text.replace("\u200b", "|") == "这是|*重点*|内容"
+
+
+async def test_code_keeps_plain_spaces(workspace: SlackSimulator, adapter: SlackAdapter) -> None:
+    text = await text_of(workspace, adapter, "```\nif x:\n    return 1\n```")
+    assert "\u00a0" not in text
+    assert "\n    return 1\n" in text
