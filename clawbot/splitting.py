@@ -9,45 +9,79 @@ changes.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable
 
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$", re.MULTILINE)
-_SENTENCE_END = re.compile(r"[.!?。！？…][\"')\]」』”]*\s?")
-_JOINER = "\u200d"
+import regex  # type: ignore[import-untyped]  # ships no types
+
+LEAST_SIZE = 200
+"""A platform's parts are larger than this; smaller ones could not hold a fence beside its text."""
+
+# A fence or a language of a length that nobody writes is no fence, or carries no language over.
+_FENCE = re.compile(r"^ {0,3}(`{3,32}(?!`)|~{3,32}(?!~))(.*)$", re.MULTILINE)
+_LONGEST_OPENING = 64
+_SENTENCE_END = re.compile(r"[.!?…][\"')\]]*\s|[。！？][」』”]*")
+_CLUSTER = regex.compile(r"\X")
+_LONGEST_CLUSTER = 128
 
 
 def split(text: str, max_size: int, measure: Callable[[str], int]) -> list[str]:
     """Cut `text` into parts of at most `max_size` as `measure` counts them; at least one part.
 
     Joined without the fences that were added, the parts are the text but for white space at cuts.
+    No part but an only one is empty.
     """
     parts: list[str] = []
     fence = ""
     rest = text
     while True:
         opening = f"{fence}\n" if fence else ""
-        if measure(opening + rest) <= max_size:
-            parts.append(opening + rest)
+        room = _room(rest, opening, max_size, measure)
+        if room == len(rest):
+            if rest.strip() or not parts:
+                parts.append(opening + rest)
             return parts
-        room = _longest_fit(rest, opening, max_size, measure)
         end = _best_cut(rest, room)
         piece, rest = rest[:end], rest[end:]
         fence = _open_fence(opening + piece)
-        closing = f"\n{_closing(fence)}" if fence else ""
-        rest = rest.removeprefix("\n") if fence else rest.lstrip("\n ")
-        parts.append(opening + piece.rstrip() + closing)
+        closing = f"\n{_marks(fence)}" if fence else ""
+        if piece.strip():
+            parts.append(opening + piece.rstrip() + closing)
+        if fence:
+            rest, is_closed = _after_closing(rest.removeprefix("\n"), fence)
+            fence = "" if is_closed else fence
+        if not fence:
+            rest = rest.lstrip("\n" if piece.endswith("\n") else "\n ")
 
 
-def _longest_fit(rest: str, opening: str, max_size: int, measure: Callable[[str], int]) -> int:
-    """How many characters fit, with room for closing a fence; at least one."""
-    low, high = 1, len(rest)
+def _room(rest: str, opening: str, max_size: int, measure: Callable[[str], int]) -> int:
+    """How many characters fit, with room for closing a fence; at least one.
+
+    Looks at no more of a long text than it must, and at the same places however much follows.
+    """
+    ending = ""
+
+    def fits(count: int) -> bool:
+        return measure(f"{opening}{rest[:count]}{ending}") <= max_size
+
+    most = max_size
+    while fits(most):
+        if most >= len(rest):
+            return len(rest)
+        most *= 2
+    room = _largest(fits, most)
+    marks = [match[1] for match in _FENCE.finditer(opening + rest[:room])]
+    if marks:
+        ending = "\n" + max(marks, key=len)
+        room = _largest(fits, room + 1)
+    return min(room, len(rest) - 1) or 1
+
+
+def _largest(fits: Callable[[int], bool], beyond: int) -> int:
+    """The largest count that fits below one that does not; at least one."""
+    low, high = 1, max(beyond - 1, 1)
     while low < high:
         middle = (low + high + 1) // 2
-        piece = opening + rest[:middle]
-        fence = _open_fence(piece)
-        closed = f"{piece}\n{_closing(fence)}" if fence else piece
-        if measure(closed) <= max_size:
+        if fits(middle):
             low = middle
         else:
             high = middle - 1
@@ -71,21 +105,16 @@ def _best_cut(rest: str, room: int) -> int:
 
 
 def _whole_character(rest: str, place: int) -> int:
-    """Move a cut back so that no cluster (emoji sequence, accents, flags) is torn; at least 1."""
-    cut = place
-    while cut > 1 and cut < len(rest) and _clings(rest[cut - 1], rest[cut]):
-        cut -= 1
-    return cut if cut > 1 or not _clings(rest[0], rest[1:2] or " ") else place
+    """Move a cut back so that no cluster (emoji sequence, accents, flags) is torn; at least 1.
 
-
-def _clings(before: str, after: str) -> bool:
-    if _JOINER in {before, after}:
-        return True
-    if unicodedata.combining(after) or unicodedata.category(after) in {"Mn", "Me", "Mc"}:
-        return True
-    is_modifier = "\U0001f3fb" <= after <= "\U0001f3ff"
-    is_flag = all("\U0001f1e6" <= one <= "\U0001f1ff" for one in (before, after))
-    return is_modifier or is_flag
+    A cluster that is longer than a part, or than anybody writes, is torn all the same.
+    """
+    begin = max(place - _LONGEST_CLUSTER, 0)
+    for cluster in _CLUSTER.finditer(rest, begin, place + _LONGEST_CLUSTER):
+        if cluster.end() >= place:
+            whole: int = place if cluster.end() == place else cluster.start()
+            return whole if whole > begin else place
+    return place
 
 
 def _open_fence(text: str) -> str:
@@ -95,15 +124,21 @@ def _open_fence(text: str) -> str:
         mark, info = match[1], match[2]
         if not opened:
             if "`" not in info or mark[0] == "~":
-                opened = f"{mark}{info}".rstrip()
+                line = f"{mark}{info}".rstrip()
+                opened = line if len(line) <= _LONGEST_OPENING else mark
         elif not info.strip() and mark[0] == opened[0] and len(mark) >= len(_marks(opened)):
             opened = ""
     return opened
 
 
+def _after_closing(rest: str, fence: str) -> tuple[str, bool]:
+    """Leave out a line that closes a fence, which the part before has closed already."""
+    marks = _marks(fence)
+    line, _, after = rest.partition("\n")
+    if line.strip() and not line.strip().strip(marks[0]) and len(line.strip()) >= len(marks):
+        return after, True
+    return rest, False
+
+
 def _marks(opening: str) -> str:
     return opening[: len(opening) - len(opening.lstrip(opening[0]))]
-
-
-def _closing(opening: str) -> str:
-    return _marks(opening)
