@@ -6,8 +6,14 @@ import sys
 
 import typer
 
-from clawbot.cli import check, daemon, inspection
-from clawbot.errors import ConfigError, InvalidSessionKey, StartupError, StoreUnavailable
+from clawbot.cli import chat, check, daemon, inspection, sessions
+from clawbot.errors import (
+    ConfigError,
+    InvalidSessionKey,
+    RequestRefused,
+    StartupError,
+    StoreUnavailable,
+)
 from clawbot.supervisor import EXIT_BAD_CONFIG
 
 __all__ = ["app", "main"]
@@ -23,8 +29,10 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(check.app, name="config")
+app.add_typer(sessions.app, name="sessions")
 daemon.register(app)
 inspection.register(app)
+chat.register(app)
 
 
 def main() -> None:
@@ -35,6 +43,6 @@ def main() -> None:
         for problem in error.problems:
             print(problem, file=sys.stderr)  # noqa: T201 the output of a command
         sys.exit(EXIT_BAD_CONFIG)
-    except (StartupError, StoreUnavailable, InvalidSessionKey) as error:
+    except (StartupError, StoreUnavailable, InvalidSessionKey, RequestRefused) as error:
         print(f"clawbot: {error}", file=sys.stderr)  # noqa: T201 the output of a command
         sys.exit(EXIT_FAILED)

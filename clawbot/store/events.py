@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import RowMapping, insert, select
 
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
@@ -71,6 +71,28 @@ def append(
     tx.ring(EVENTS)
 
 
+def of_session(tx: Transaction, key: SessionKey, after: int, *, limit: int = 500) -> list[Event]:
+    """A session's events behind a number, oldest first."""
+    rows = tx.conn.execute(
+        select(events)
+        .where(events.c.session_key == str(key), events.c.seq > after)
+        .order_by(events.c.seq)
+        .limit(limit)
+    ).mappings()
+    return [_event_of(row) for row in rows]
+
+
+def _event_of(row: RowMapping) -> Event:
+    return Event(
+        session_key=row["session_key"],
+        seq=row["seq"],
+        epoch=row["epoch"],
+        kind=row["kind"],
+        data=row["data"],
+        at_ms=row["at_ms"],
+    )
+
+
 def heads(tx: Transaction) -> dict[str, int]:
     """The cursor that stands behind all events there are now: each session's newest number."""
     rows = tx.conn.execute(select(sessions.c.key, sessions.c.last_seq))
@@ -96,17 +118,7 @@ def since(tx: Transaction, cursor: Mapping[str, int], *, limit: int = 500) -> Ev
             .order_by(events.c.seq.desc())
             .limit(limit + 1)
         ).mappings()
-        page = [
-            Event(
-                session_key=row["session_key"],
-                seq=row["seq"],
-                epoch=row["epoch"],
-                kind=row["kind"],
-                data=row["data"],
-                at_ms=row["at_ms"],
-            )
-            for row in rows
-        ]
+        page = [_event_of(row) for row in rows]
         if len(page) > limit:
             gaps.add(key)
             page.pop()

@@ -55,6 +55,12 @@ def is_free(tx: Transaction, key: SessionKey) -> bool:
     return row is None or row["deleted_ms"] is not None
 
 
+def settings_of(tx: Transaction, key: SessionKey) -> SessionSettings:
+    """A session's own settings; none where there is no such session yet."""
+    row = sessions.find(tx, key)
+    return restored(None if row is None else row["settings"])
+
+
 def open_session(
     tx: Transaction,
     key: SessionKey,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, RowMapping, bindparam, func, select
+from sqlalchemy import RowMapping, func, select
 
 from clawbot.ports import Transaction
 from clawbot.store.schema import inbox, messages, sessions, turns
@@ -16,13 +16,9 @@ from clawbot.store.schema import inbox, messages, sessions, turns
 TITLE_CHARS = 200
 
 
-def _is_one_of(column: ColumnElement[str], name: str, values: Sequence[str]) -> ColumnElement[bool]:
-    """As literals: bound parameters would hide from SQLite that a partial index serves."""
-    return column.in_(bindparam(name, values, expanding=True, literal_execute=True))
-
-
-OPEN_ROWS = _is_one_of(inbox.c.state, "row_states", ("received", "queued", "claimed"))
-OPEN_TURNS = _is_one_of(turns.c.state, "turn_states", ("running", "parked"))
+# To the letter the conditions of the partial indexes: SQLite uses these for nothing else.
+OPEN_ROWS = inbox.c.settled_ms.is_(None)
+OPEN_TURNS = turns.c.ended_ms.is_(None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
