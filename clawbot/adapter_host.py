@@ -86,7 +86,13 @@ class AdapterHost:
                 )
                 side_tasks.append(group.create_task(enrichment.run(), name="enrichment"))
             if isinstance(self._adapter, Typing):
-                signs = TypingSigns(self._store, self._clock, self._channel, self._adapter)
+                signs = TypingSigns(
+                    self._store,
+                    self._clock,
+                    self._channel,
+                    self._adapter,
+                    refresh_s=self._adapter.limits.typing_lasts_s,
+                )
                 side_tasks.append(group.create_task(signs.run(), name="typing"))
             receiving = group.create_task(self._adapter.receive(self._accept), name="receive")
             delivering = group.create_task(self._delivery.run(stop), name="delivery")

@@ -16,18 +16,20 @@ from clawbot.store.topics import TURNS, outbox_topic
 log = structlog.get_logger(__name__)
 
 LOOK_AGAIN_S = 2.0
-REFRESH_S = 60.0
 AT_MOST = 500
 
 
 class TypingSigns:
     """Keeps the signs of one channel's running turns; lost signs are only a blemish."""
 
-    def __init__(self, store: Store, clock: Clock, channel: str, adapter: Typing) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, channel: str, adapter: Typing, *, refresh_s: float
+    ) -> None:
         self._store = store
         self._clock = clock
         self._channel = channel
         self._adapter = adapter
+        self._refresh_s = refresh_s
         self._shown: dict[ReplyRoute, float] = {}
 
     async def run(self) -> None:
@@ -49,7 +51,7 @@ class TypingSigns:
             return
         now = self._clock.monotonic()
         for route in running:
-            if now - self._shown.get(route, float("-inf")) > REFRESH_S:
+            if now - self._shown.get(route, float("-inf")) > self._refresh_s:
                 self._shown[route] = now
                 await self._adapter.typing(route, active=True)
         for route in self._shown.keys() - running:
