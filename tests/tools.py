@@ -63,7 +63,7 @@ class Wait:
 
 
 class Stubborn:
-    """Does not end when it is cancelled, but only when the test lets it."""
+    """Does not end when it is cancelled, but only when the test lets it; then it asks people."""
 
     name: ClassVar[str] = "stubborn"
     description: ClassVar[str] = "Go on whatever happens."
@@ -78,6 +78,7 @@ class Stubborn:
         while not self.may_end.is_set():
             with suppress(asyncio.CancelledError):
                 await self.may_end.wait()
+        await context.ask("Go on after all")
         return "late"
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from clawbot.agent.interruption import INTERRUPTED
 from clawbot.ports import Transaction
 from clawbot.store import inbox
-from clawbot.store.schema import events, messages, turns
+from clawbot.store.schema import approvals, events, messages, turns
 from tests.flow.conftest import connect, slack_keys
 from tests.flow.daemon import Daemon, run_daemon, write_config
 from tests.simulators.model import ModelSimulator, Reply, ToolCall
@@ -204,7 +204,7 @@ async def test_g9_a_stop_that_arrives_again_does_not_cancel_the_newer_turn(
     assert sum(message.text == "Stopped." for message in slack.sent(chat)) == 1
 
 
-async def test_a_tool_that_does_not_end_holds_up_neither_the_stop_nor_the_session(
+async def test_g6_what_outlives_a_stopped_turn_neither_holds_it_up_nor_wakes_it(
     daemon: Daemon, slack: SlackSimulator, model: ModelSimulator, stubborn: Stubborn
 ) -> None:
     alice = slack.create_user("alice")
@@ -218,7 +218,13 @@ async def test_a_tool_that_does_not_end_holds_up_neither_the_stop_nor_the_sessio
     await slack.wait_text("on we go", channel=chat)
     stubborn.may_end.set()
     await daemon.until_quiet()
+    await daemon.stop("worker")
     assert await daemon.store.read(results) == [("stubborn", INTERRUPTED)]
+    asked = await daemon.store.read(
+        lambda tx: tx.conn.execute(select(approvals.c.id)).scalars().all()
+    )
+    assert asked == []
+    assert [message.text for message in slack.sent(chat)] == ["Stopped.", "on we go"]
 
 
 async def test_words_for_stopping_are_plain_text_while_nothing_runs(

@@ -41,12 +41,15 @@ class Command:
 
 
 @asynccontextmanager
-async def clawbot(config: Path, *arguments: str) -> AsyncIterator[Command]:
-    """Run `clawbot ARGUMENTS --config CONFIG`; at the end it is killed if it still runs."""
+async def clawbot(config: Path, *arguments: str, module: str = "clawbot") -> AsyncIterator[Command]:
+    """Run `clawbot ARGUMENTS --config CONFIG`; at the end it is killed if it still runs.
+
+    module: another program with the same command line.
+    """
     output = config.parent / f"{'-'.join(arguments)}-{os.urandom(3).hex()}.log"
     with output.open("wb") as log:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "clawbot", *arguments, "--config", str(config)),
+            *(sys.executable, "-m", module, *arguments, "--config", str(config)),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,

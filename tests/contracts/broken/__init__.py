@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.contracts.broken.asking import APPROVAL_BREAKS
 from tests.contracts.broken.breaking import Break
 from tests.contracts.broken.front import INBOX_BREAKS
 from tests.contracts.broken.inline import INLINE_BREAKS
@@ -19,6 +20,7 @@ BREAKS: tuple[Break, ...] = (
     *TURN_BREAKS,
     *FENCE_BREAKS,
     *STOP_BREAKS,
+    *APPROVAL_BREAKS,
     *OUTBOX_BREAKS,
     *INLINE_BREAKS,
     *PLACE_BREAKS,

@@ -6,6 +6,7 @@ test method of it. `test_store_bites` holds each clause against an implementatio
 
 from __future__ import annotations
 
+from tests.contracts.store.approvals import ApprovalClauses
 from tests.contracts.store.bells import BellClauses
 from tests.contracts.store.events import EventClauses
 from tests.contracts.store.fences import FenceClauses
@@ -28,6 +29,7 @@ class StoreContract(
     TurnClauses,
     FenceClauses,
     StopClauses,
+    ApprovalClauses,
     OutboxClauses,
     InlineClauses,
     PlaceClauses,

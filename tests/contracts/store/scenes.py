@@ -10,12 +10,21 @@ from sqlalchemy import ColumnElement, select
 from clawbot import intake
 from clawbot.config import ChannelPolicy
 from clawbot.config_sections import AllowLists
-from clawbot.history import Entry, EntryKind
+from clawbot.history import Entry, EntryKind, ToolCall, Usage
 from clawbot.intake import ChannelRules
-from clawbot.messages import Accepted, ChatType, InboundMessage, MessageRef, ReplyRoute, Sender
+from clawbot.messages import (
+    Accepted,
+    ChatType,
+    InboundMessage,
+    MessageRef,
+    Place,
+    ReplyRoute,
+    Sender,
+)
 from clawbot.ports import Store, Transaction
 from clawbot.session_key import SessionKey
-from clawbot.store import claims, history, lanes, outbox, stops, turns
+from clawbot.store import approvals, claims, history, lanes, outbox, stops, turns
+from clawbot.store.approvals import Decision, Ruling, Voter
 from clawbot.store.claims import Claim
 from clawbot.store.inbox import InboxRow
 from clawbot.store.outbox import OutboxRow
@@ -26,6 +35,7 @@ from clawbot.store.turns import Outcome
 NOW_MS = 1_760_000_000_000
 DESK = "desk"
 KEY = SessionKey.of_chat(DESK, "C1")
+HERE = Place(channel=DESK, chat_id="C1")
 EVERYONE = AllowLists(dm=("*",), groups=("*",), senders=("*",))
 
 
@@ -106,12 +116,17 @@ def compose(rows: Sequence[InboxRow], overheard: Sequence[InboxRow]) -> list[Ent
 
 
 async def claim(
-    store: Store, worker: str = "worker", *, limit: int = 10, context_rows: int = 0
+    store: Store,
+    worker: str = "worker",
+    *,
+    limit: int = 10,
+    context_rows: int = 0,
+    now_ms: int = NOW_MS,
 ) -> list[Claim]:
     """Claim turns."""
     return await store.write(
         lambda tx: claims.claim(
-            tx, worker, limit=limit, now_ms=NOW_MS, context_rows=context_rows, compose=compose
+            tx, worker, limit=limit, now_ms=now_ms, context_rows=context_rows, compose=compose
         )
     )
 
@@ -141,6 +156,19 @@ async def record(store: Store, turn: Claim, text: str = "a step") -> None:
     await store.write(lambda tx: turns.record(tx, turn, [entry], NOW_MS))
 
 
+async def record_call(store: Store, turn: Claim) -> None:
+    """Record that the model wants a tool."""
+    entry = Entry(
+        kind=EntryKind.TOOL_CALL, call_id="c", tool="deploy", turn_id=turn.turn_id, step=0
+    )
+    await store.write(lambda tx: turns.record(tx, turn, [entry], NOW_MS))
+
+
+async def give_back(store: Store, turn: Claim) -> None:
+    """Let another worker go on, as a drain does."""
+    await store.write(lambda tx: claims.give_back(tx, turn, NOW_MS))
+
+
 async def draft(store: Store, turn: Claim, text: str = "a draft") -> int | None:
     """Show how far the reply is."""
     return await store.write(lambda tx: turns.write_draft(tx, turn, text, "", NOW_MS))
@@ -149,6 +177,54 @@ async def draft(store: Store, turn: Claim, text: str = "a draft") -> int | None:
 async def stop(store: Store, key: SessionKey = KEY, *, new_epoch: bool = False) -> stops.Stopped:
     """Stop a session."""
     return await store.write(lambda tx: stops.stop(tx, key, NOW_MS, new_epoch=new_epoch))
+
+
+async def ask(
+    store: Store,
+    turn: Claim,
+    approval_id: str = "a1",
+    *,
+    seq: int = 1,
+    arguments: str = "{}",
+    now_ms: int = NOW_MS,
+    expires_ms: int = NOW_MS + 60_000,
+) -> Ruling:
+    """Ask people about a call of a turn, or use what they decided."""
+    call = ToolCall(call_id="c", tool="deploy", arguments=arguments, seq=seq)
+    return await store.write(
+        lambda tx: approvals.ask(
+            *(tx, turn, call),
+            new_id=approval_id,
+            text=f"May I? {approval_id}",
+            expires_ms=expires_ms,
+            now_ms=now_ms,
+        )
+    )
+
+
+async def park(store: Store, turn: Claim, now_ms: int = NOW_MS) -> None:
+    """Let a turn wait for people."""
+    await store.write(lambda tx: turns.park(tx, turn, "so far", Usage(input_tokens=7), now_ms))
+
+
+async def decide(
+    store: Store,
+    approval_id: str | None = "a1",
+    *,
+    by: str = "U1",
+    is_owner: bool = False,
+    approves: bool = True,
+    place: Place | None = HERE,
+    session: SessionKey = KEY,
+    now_ms: int = NOW_MS,
+) -> Decision:
+    """Answer a question."""
+    voter = Voter(person=by, is_owner=is_owner, session=session, place=place)
+    return await store.write(
+        lambda tx: approvals.decide(
+            *(tx, voter, approval_id), approves=approves, reason="", now_ms=now_ms
+        )
+    )
 
 
 async def put_reply(store: Store, text: str = "reply", **changes: Any) -> int:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from sqlalchemy import update
 
 from clawbot.errors import LeaseLost, TurnStopped
-from clawbot.ports import Store, Transaction
-from clawbot.store import processes, schema, sessions
+from clawbot.ports import Store
+from clawbot.store import processes, sessions
 from clawbot.store.stops import Stopped
 from tests.contracts.store import scenes
 from tests.contracts.store.fences import ACTS, give_back
@@ -24,16 +23,6 @@ async def runs(store: Store, text: str) -> None:
     assert [row.text for row in turn.rows] == [text]
     await scenes.record(store, turn, "a step")
     await scenes.finish(store, turn, f"answer to {text}")
-
-
-async def park(store: Store) -> None:
-    """Let the turn wait for somebody's decision, as an approval does."""
-
-    def unit(tx: Transaction) -> None:
-        tx.conn.execute(update(schema.turns).values(state="parked"))
-        tx.conn.execute(update(schema.sessions).values(owner=None, due_ms=None))
-
-    await store.write(unit)
 
 
 class StopClauses:
@@ -86,12 +75,14 @@ class StopClauses:
     async def test_a_parked_turn_is_ended_by_the_stop(self, ground: Ground) -> None:
         store = await ground.open("one")
         turn = await scenes.begin(store)
-        await park(store)
+        await scenes.ask(store, turn)
+        await scenes.park(store, turn)
         await scenes.accept(store, said("m2"))
         assert await scenes.claim(store) == []
         stopped = await scenes.stop(store)
         assert (stopped.had_turn, stopped.withdrawn) == (True, 1)
         assert await scenes.column(store, "turns.state") == ["stopped"]
+        assert await scenes.column(store, "approvals.state") == ["cancelled"]
         with pytest.raises(LeaseLost):
             await scenes.finish(store, turn)
         await runs(store, "next")
