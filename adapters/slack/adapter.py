@@ -1,31 +1,37 @@
 """One Slack app, as clawbot's channel: wires the parts and holds the life cycle.
 
     receive:  socket | http  →  dispatch (parse, accept, ack)
-    send:     outbound (Markdown → mrkdwn)  →  api
+    send:     messenger (stream, post, edit)  →  outbound (Markdown)  →  chat_api
 
-References and routes made here are opaque to everybody else: a MessageRef is `channel:ts`.
+References and routes made here are opaque to everybody else.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 
 import structlog
 
 from adapters.health import Health
 from adapters.payload import object_of
 from adapters.slack.api import SlackApi
+from adapters.slack.chat_api import ChatApi
 from adapters.slack.config import SlackConfig
 from adapters.slack.dispatch import Dispatcher
 from adapters.slack.facts import SLASH_TOKEN, Identity
 from adapters.slack.failures import AUTH_CODES
 from adapters.slack.http import HttpReceiver, SignedRequests
 from adapters.slack.intake import Intake
+from adapters.slack.messenger import Messenger
 from adapters.slack.names import Directory
-from adapters.slack.outbound import MAX_SIZE, measure, render_part
+from adapters.slack.outbound import MAX_SIZE, measure
+from adapters.slack.pacing import Pacer
 from adapters.slack.recorded import read_recorded
+from adapters.slack.references import Reference
+from adapters.slack.signs import Signs
 from adapters.slack.socket import SocketReceiver, Timings
 from clawbot.errors import ChannelBroken, NotSent, OutcomeUnknown, Rejected, SendError
 from clawbot.messages import (
@@ -41,9 +47,7 @@ from clawbot.ports import Accept, Clock
 
 log = structlog.get_logger(__name__)
 
-_EDIT_INTERVAL_S = 1.2  # chat.update is tier 3, about 50 a minute
-_LOOK_BACK_S = 7 * 24 * 3600
-_THINKING = "is thinking…"
+_EDIT_INTERVAL_S = 0.6  # of a stream; the messenger spaces out what is slower
 _TOKENS_HINT = "check bot_token and app_token, or install the app again"
 
 
@@ -57,7 +61,7 @@ def open_adapter(
 class SlackAdapter:
     """A `ChannelAdapter` that can also edit, look up, enrich, show status and tell its health."""
 
-    limits = Limits(max_size=MAX_SIZE, edit_interval_s=_EDIT_INTERVAL_S)
+    limits = Limits(max_size=MAX_SIZE, edit_interval_s=_EDIT_INTERVAL_S, ends_growth=True)
 
     def __init__(self, name: str, config: SlackConfig, clock: Clock, timings: Timings) -> None:
         self._name = name
@@ -67,7 +71,10 @@ class SlackAdapter:
         self._api = SlackApi(config)
         self._names = Directory(name, self._api, clock)
         self._health = Health(name)
-        self._shows_status = True
+        chat = ChatApi(self._api)
+        self._messenger = Messenger(name, chat, Pacer(clock), clock, streams=config.streaming)
+        self._messenger.people = lambda: self._names.people
+        self._signs = Signs(name, chat, clock, emoji=config.typing_reaction)
 
     # -- life cycle --------------------------------------------------------------------------------
 
@@ -165,53 +172,49 @@ class SlackAdapter:
     # -- sending -----------------------------------------------------------------------------------
 
     async def send(self, part: OutboundPart) -> MessageRef:
-        """chat.postMessage. The reply to slash words stands at the chat's root and begins a thread,
-        whose id only this answer tells.
+        """Stream a growing text where Slack allows it, else post. The reply to slash words stands
+        at the chat's root and begins a thread, whose id only this answer tells.
         """
-        route = part.route
-        text = render_part(part.text, part.progress)
-        try:
-            ts = await self._api.post(route.chat_id, route.thread, text, part.key)
-        except Rejected as error:
-            self._note_refusal(error)
-            raise
-        return _reference(route, ts)
+        with self._account_watched():
+            reference = await self._messenger.send(part)
+        if reference.is_stream:
+            await self._signs.progress(part.route, part.progress)
+        return _message_ref(part.route, reference)
 
     def measure(self, text: str) -> int:
-        """UTF-8 bytes of the text as mrkdwn."""
+        """See `outbound.measure`."""
         return measure(text)
 
     async def edit(self, ref: MessageRef, part: OutboundPart) -> None:
-        """chat.update with the whole text."""
-        channel, _, ts = ref.id.rpartition(":")
-        try:
-            await self._api.update(channel, ts, render_part(part.text, part.progress))
-        except Rejected as error:
-            self._note_refusal(error)
-            raise
+        """Show the whole text; a change of a text that still grows may be left out."""
+        reference = Reference.decode(ref.id)
+        with self._account_watched():
+            await self._messenger.edit(reference, part)
+        if reference.is_stream and not part.is_final:
+            await self._signs.progress(part.route, part.progress)
 
     async def lookup(self, part: OutboundPart) -> MessageRef | None:
         """Look for the part's key among the newest messages of its chat or thread."""
-        oldest_s = self._clock.now_ms() // 1000 - _LOOK_BACK_S
         try:
-            ts = await self._api.find(
-                part.route.chat_id, part.route.thread, part.key, f"{max(oldest_s, 0)}.000000"
-            )
+            found = await self._messenger.find(part, self._names.identity)
         except (Rejected, OutcomeUnknown) as error:
             raise NotSent(f"channel {self._name}: cannot look it up: {error}") from error
-        return None if ts is None else _reference(part.route, ts)
+        return None if found is None else _message_ref(part.route, found)
 
     async def typing(self, route: ReplyRoute, *, active: bool) -> None:
-        """The assistant status, where Slack shows one: in threads."""
-        if route.thread is None or not self._shows_status:
-            return
+        """The assistant's status in threads, a reaction elsewhere."""
+        await self._signs.show(route, active=active)
+
+    @contextmanager
+    def _account_watched(self) -> Iterator[None]:
+        """A refusal of the account itself ends the channel; the reply waits for an admin."""
         try:
-            status = _THINKING if active else ""
-            await self._api.set_status(route.chat_id, route.thread, status)
-        except SendError as error:
-            # A missing scope or an app without the feature will not change while we run.
-            self._shows_status = not isinstance(error, Rejected)
-            log.info("slack_status_not_shown", channel=self._name, error=str(error))
+            yield
+        except Rejected as error:
+            if error.code not in AUTH_CODES:
+                raise
+            self._health.broken(f"Slack refuses this account ({error}); {_TOKENS_HINT}")
+            raise NotSent(str(error)) from error
 
     # -- enriching ---------------------------------------------------------------------------------
 
@@ -223,17 +226,13 @@ class SlackAdapter:
         """Parse a recorded request body, event or Socket Mode envelope."""
         return read_recorded(headers, body, self._config, self._names.facts)
 
-    def _note_refusal(self, error: Rejected) -> None:
-        if error.code in AUTH_CODES:
-            self._health.broken(f"Slack refuses this account ({error}); {_TOKENS_HINT}")
-
     def _revoked(self, reason: str) -> None:
         self._health.broken(f"Slack says {reason}; {_TOKENS_HINT}")
 
 
-def _reference(route: ReplyRoute, ts: str) -> MessageRef:
+def _message_ref(route: ReplyRoute, reference: Reference) -> MessageRef:
     begins_thread = route.thread is None and route.token == SLASH_TOKEN
     is_dm = route.chat_id.startswith("D")
     return MessageRef(
-        id=f"{route.chat_id}:{ts}", thread=ts if begins_thread and not is_dm else None
+        id=reference.encode(), thread=reference.ts if begins_thread and not is_dm else None
     )

@@ -1,4 +1,7 @@
-"""Every call to Slack's Web API. Nothing is retried here: who calls knows what may be repeated."""
+"""Slack's Web API: the client, who we are, names and files; messages are in `chat_api`.
+
+Nothing is retried here: who calls knows what may be repeated.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,10 @@ from adapters.payload import Json, object_of, objects_of, text_of
 from adapters.slack.config import SlackConfig
 from adapters.slack.facts import Identity
 from adapters.slack.failures import from_api_error, from_client_error
-from clawbot.errors import NotSent, Rejected, SendError
+from clawbot.errors import NotSent, SendError
 
 CALL_TIMEOUT_S = 15.0
 _CONNECT_TIMEOUT_S = 5.0
-_PAGE = 200
-_MAX_PAGES = 20
-_EVENT_TYPE = "clawbot_part"
 
 
 def quiet_logger() -> logging.Logger:
@@ -68,7 +68,7 @@ class SlackApi:
 
     async def identify(self) -> Identity:
         """auth.test, and the app's id where the scopes allow to ask for it."""
-        me = await self._call("auth.test", self.client.auth_test())
+        me = await self.call("auth.test", self.client.auth_test())
         bot_id = text_of(me.get("bot_id"))
         teams = {text_of(me.get(key)) for key in ("team_id", "enterprise_id")}
         return Identity(
@@ -83,7 +83,7 @@ class SlackApi:
         if not bot_id:
             return ""
         try:
-            answer = await self._call("bots.info", self.client.bots_info(bot=bot_id))
+            answer = await self.call("bots.info", self.client.bots_info(bot=bot_id))
         except SendError:
             return ""  # only a second line of defence; Socket Mode's hello tells it too
         return text_of(object_of(answer.get("bot")).get("app_id"))
@@ -93,90 +93,17 @@ class SlackApi:
         secret = self._config.app_token
         token = secret.get_secret_value() if secret is not None else ""
         method = "apps.connections.open"
-        answer = await self._call(method, self.client.apps_connections_open(app_token=token))
+        answer = await self.call(method, self.client.apps_connections_open(app_token=token))
         url = text_of(answer.get("url"))
         if not url:
             raise NotSent(f"slack {method}: the answer holds no url")
         return url
 
-    # -- messages ----------------------------------------------------------------------------------
-
-    async def post(self, channel: str, thread_ts: str | None, text: str, key: str) -> str:
-        """chat.postMessage; returns the ts. `key` travels as metadata, for `find`."""
-        answer = await self._call(
-            "chat.postMessage",
-            self.client.chat_postMessage(
-                channel=channel,
-                thread_ts=thread_ts,
-                text=text,
-                unfurl_links=False,
-                metadata={"event_type": _EVENT_TYPE, "event_payload": {"key": key}},
-            ),
-        )
-        return text_of(answer.get("ts"))
-
-    async def update(self, channel: str, ts: str, text: str) -> None:
-        """chat.update; the metadata stays."""
-        await self._call("chat.update", self.client.chat_update(channel=channel, ts=ts, text=text))
-
-    async def find(
-        self, channel: str, thread_ts: str | None, key: str, oldest_ts: str
-    ) -> str | None:
-        """The ts of our message with this key that is newer than `oldest_ts`; None = not there."""
-        cursor: str | None = None
-        for _ in range(_MAX_PAGES):
-            try:
-                page = await self._messages(channel, thread_ts, oldest_ts, cursor)
-            except Rejected as error:
-                if error.code == "thread_not_found":
-                    return None
-                raise
-            for message in objects_of(page.get("messages")):
-                if _key_of(message) == key:
-                    return text_of(message.get("ts"))
-            cursor = text_of(object_of(page.get("response_metadata")).get("next_cursor"))
-            if not cursor:
-                return None
-        raise NotSent(f"slack: more than {_PAGE * _MAX_PAGES} messages to look through")
-
-    async def _messages(
-        self, channel: str, thread_ts: str | None, oldest_ts: str, cursor: str | None
-    ) -> Json:
-        if thread_ts is None:
-            method = "conversations.history"
-            call = self.client.conversations_history(
-                channel=channel,
-                oldest=oldest_ts,
-                limit=_PAGE,
-                cursor=cursor,
-                include_all_metadata=True,
-            )
-        else:
-            method = "conversations.replies"
-            call = self.client.conversations_replies(
-                channel=channel,
-                ts=thread_ts,
-                oldest=oldest_ts,
-                limit=_PAGE,
-                cursor=cursor,
-                include_all_metadata=True,
-            )
-        return await self._call(method, call)
-
-    async def set_status(self, channel: str, thread_ts: str, status: str) -> None:
-        """assistant.threads.setStatus; an empty status clears it."""
-        await self._call(
-            "assistant.threads.setStatus",
-            self.client.assistant_threads_setStatus(
-                channel_id=channel, thread_ts=thread_ts, status=status
-            ),
-        )
-
     # -- names and files ---------------------------------------------------------------------------
 
     async def user_name(self, user_id: str) -> str:
         """The name that people see; "" when the user has none."""
-        answer = await self._call("users.info", self.client.users_info(user=user_id))
+        answer = await self.call("users.info", self.client.users_info(user=user_id))
         user = object_of(answer.get("user"))
         profile = object_of(user.get("profile"))
         names = [text_of(profile.get("display_name")), text_of(profile.get("real_name"))]
@@ -185,23 +112,24 @@ class SlackApi:
 
     async def channel_name(self, channel_id: str) -> str:
         """A channel's name; "" where it has none."""
-        answer = await self._call(
+        answer = await self.call(
             "conversations.info", self.client.conversations_info(channel=channel_id)
         )
         return text_of(object_of(answer.get("channel")).get("name"))
 
     async def group_names(self) -> dict[str, str]:
         """The handles of all user groups, by id."""
-        answer = await self._call("usergroups.list", self.client.usergroups_list())
+        answer = await self.call("usergroups.list", self.client.usergroups_list())
         groups = objects_of(answer.get("usergroups"))
         return {text_of(group.get("id")): text_of(group.get("handle")) for group in groups}
 
     async def file(self, file_id: str) -> Json:
         """files.info: the whole file object."""
-        answer = await self._call("files.info", self.client.files_info(file=file_id))
+        answer = await self.call("files.info", self.client.files_info(file=file_id))
         return object_of(answer.get("file"))
 
-    async def _call(self, method: str, call: Awaitable[AsyncSlackResponse]) -> Json:
+    async def call(self, method: str, call: Awaitable[AsyncSlackResponse]) -> Json:
+        """The answer to a call of the SDK's client. Raises NotSent, Rejected or OutcomeUnknown."""
         try:
             answer = await call
         except SlackApiError as error:
@@ -209,10 +137,3 @@ class SlackApi:
         except (aiohttp.ClientError, TimeoutError) as error:
             raise from_client_error(method, error) from error
         return object_of(answer.data)
-
-
-def _key_of(message: Json) -> str:
-    metadata = object_of(message.get("metadata"))
-    if metadata.get("event_type") != _EVENT_TYPE:
-        return ""
-    return text_of(object_of(metadata.get("event_payload")).get("key"))

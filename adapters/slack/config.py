@@ -31,6 +31,15 @@ class SlackConfig(BaseModel):
         default=None,
         description="App id, A…; events of other apps are dropped. Learned from Slack if left out",
     )
+    streaming: bool = Field(
+        default=True, description="Whether answers in threads are streamed rather than edited"
+    )
+    typing_reaction: str = Field(
+        default="hourglass_flowing_sand",
+        pattern=r"^[a-z0-9_+'-]*$",
+        description="Emoji put on a message while it is answered where no status can be shown; "
+        "empty = none",
+    )
     api_base_url: str = Field(
         default="https://slack.com/api/", description="Where the Web API is; for proxies and tests"
     )

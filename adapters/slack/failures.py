@@ -25,6 +25,12 @@ AUTH_CODES = frozenset(
 )
 """Slack refuses the account itself; only an admin can help."""
 
+BLOCK_CODES = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
+"""Slack does not take the block; the same text without it may do."""
+
+NO_STREAM_CODES = frozenset({"streaming_state_conflict"})
+"""The message cannot be changed because it is still a stream."""
+
 _RATE_CODES = frozenset({"ratelimited", "rate_limited"})
 _UNFINISHED_CODES = frozenset(
     {"fatal_error", "internal_error", "request_timeout", "service_unavailable"}

@@ -14,6 +14,7 @@ from adapters.payload import Json, dump, object_of, objects_of, storable, text_o
 from adapters.slack.blocks import has_quote, is_forward, read_attachments, read_blocks
 from adapters.slack.facts import SLASH_TOKEN, Facts
 from adapters.slack.files import attachment_of, describe, is_undescribed
+from adapters.slack.references import Asked
 from adapters.slack.words import Passage, Words, literals, passages_of, read, trim
 from clawbot.messages import Attachment, ChatType, Ignored, InboundMessage, Sender
 
@@ -153,12 +154,24 @@ def _parse_post(
         raw=_raw(payload),
         thread=thread,
         opens_thread=opens,
+        reply_token=_asked(payload, event, sender).encode(),
         mentioned=_is_mentioned(event, own),
         mentions_others=own.mentions_others,
         command_text=_command_text(own.own),
         is_incomplete=_is_incomplete(sender, files, own, more),
         sent_at_ms=_milliseconds(ts),
         attachments=_attachments(files),
+    )
+
+
+def _asked(payload: Json, event: Json, sender: Sender) -> Asked:
+    """With Slack Connect the writer's workspace is another than ours."""
+    teams = [text_of(event.get(key)) for key in ("user_team", "source_team", "team")]
+    teams.append(text_of(payload.get("team_id")))
+    return Asked(
+        ts=text_of(event.get("ts")),
+        user_id="" if sender.is_bot else sender.id,
+        team_id=next((team for team in teams if team), ""),
     )
 
 

@@ -13,6 +13,7 @@ from adapters.slack.api import SlackApi
 from adapters.slack.facts import Facts, Identity
 from adapters.slack.files import is_undescribed
 from adapters.slack.inbound import parse_event
+from adapters.slack.outbound import People
 from clawbot.errors import ClawbotError, SendError
 from clawbot.messages import Ignored, InboundMessage
 from clawbot.ports import Clock
@@ -34,6 +35,7 @@ class NameCache(Mapping[str, str]):
         self._clock = clock
         self._max_names = max_names
         self._names: dict[str, tuple[str, float]] = {}
+        self.changes = 0
 
     def __getitem__(self, key: str) -> str:
         name, until = self._names[key]
@@ -53,6 +55,7 @@ class NameCache(Mapping[str, str]):
         self._names.pop(key, None)
         while len(self._names) >= self._max_names:
             del self._names[next(iter(self._names))]
+        self.changes += 1
         kept_s = _KEPT_S if name else _FAILURE_KEPT_S
         self._names[key] = (name, self._clock.monotonic() + kept_s)
 
@@ -87,7 +90,18 @@ class Directory:
         self._names = {kind: NameCache(clock) for kind in _KINDS}
         self._asking: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._gate = asyncio.Semaphore(_AT_ONCE)
+        self._people: tuple[int, People] = (0, People())
         self.identity = Identity()
+
+    @property
+    def people(self) -> People:
+        """Whom an answer may mention: people whose names we have read, but not ourselves."""
+        users = self._names["user"]
+        if self._people[0] != users.changes:
+            named = {key: users.get(key, "") for key in users}
+            others = {key: name for key, name in named.items() if key not in self.identity.user_ids}
+            self._people = (users.changes, People.of(others))
+        return self._people[1]
 
     @property
     def facts(self) -> Facts:

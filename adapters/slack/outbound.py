@@ -1,210 +1,176 @@
-"""From a reply's Markdown to Slack's mrkdwn, and how large it is there. Pure: no network.
+"""From a reply's Markdown to what is sent to Slack, and how large it is there. Pure: no network.
 
-Slack's mrkdwn is no Markdown: `*bold*`, `_italic_`, `~strike~`, `<url|label>`; no headings, tables
-or nesting; marks count only at word boundaries, which Chinese text does not have. Nothing the model
-writes can notify people: its `<!channel>` and `<@U1>` are escaped into plain text.
+A message carries its text twice: in a `markdown` block, which people see, and as mrkdwn in `text`,
+for notifications, search and clients without blocks. A stream takes Markdown alone.
+
+Nothing the model writes can notify people by itself: `<!channel>`, `<@U1>` and `@here` are broken
+by an invisible character. Only `@name` of a person whom we know becomes a mention.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
-from markdown_it import MarkdownIt
-from markdown_it.tree import SyntaxTreeNode
+from adapters.slack.markdown import Passages, closing_fence, loosen, passages_of
+from adapters.slack.mrkdwn import render, render_short
 
-from adapters.slack.words import escape
-from adapters.tables import render_table
+MARKDOWN_LIMIT = 12_000
+"""Characters in all markdown blocks of a message, and in one `markdown_text`."""
 
-TEXT_LIMIT_BYTES = 4_000
-"""chat.update refuses longer text (msg_too_long); users measured UTF-8 bytes, not characters."""
+MAX_SIZE = 10_500
+"""Of a part; the rest of the limit is for a line of progress and for mentions, which are longer
+than the names that they stand for."""
 
-PROGRESS_RESERVE_BYTES = 200
-MAX_SIZE = TEXT_LIMIT_BYTES - PROGRESS_RESERVE_BYTES
-
-_BOUNDARY = "\u200b"
-_RULE = "─" * 12
-_BULLETS = ("•", "◦", "▪")
-_MARKS = {"strong": "*", "em": "_", "s": "~"}
-_BREAKS = frozenset({"softbreak", "hardbreak"})
-_UNINDENTED = frozenset({"bullet_list", "ordered_list", "fence", "code_block", "table"})
-_SAFE_URL = re.compile(r"(?:https?://|mailto:|tel:)[^\s<>]+", re.IGNORECASE)
-
-# CommonMark counts full-width punctuation as punctuation, so `**注意：**内容` is not bold by its
-# rules, though every model writes it so. As private-use characters they count as letters.
-_CJK_PUNCTUATION = "，。、：；！？…—～·「」『』（）《》〈〉【】〔〕“”‘’"
-_SHIELD = {ord(char): 0x10F000 + index for index, char in enumerate(_CJK_PUNCTUATION)}
-_UNSHIELD = {code: char for char, code in zip(_CJK_PUNCTUATION, _SHIELD.values(), strict=True)}
-
-_PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+_MAX_MENTIONS = 50
+_MENTION_BYTES = 20
+_PROGRESS_CHARS = 200
+_LONGEST_NAME = 80
+_INVISIBLE = "\u200b"
+_TOKEN = re.compile(r"<(?=!(?i:here|channel|everyone|subteam|date)\b|[@#][A-Z0-9]+[|>])")
+_USER_TOKEN = re.compile(rf"<{_INVISIBLE}@([A-Z0-9]+)(?:\|[^<>\n]*)?>")
+_AT = re.compile(r"(?<![A-Za-z0-9_.@/+<\u200b-])@")
+_BROADCAST = re.compile(r"@(?=(?:here|channel|everyone)\b)", re.IGNORECASE)
+_UNDECIDED = re.compile(r"(?:<[^<>\s]{0,40}|(?<![A-Za-z0-9_.@/+<-])@[^@\n]{0,40}|\*+|`+)\Z")
+_SPECIAL = re.compile(r"([\\`*_~\[\]<>#|])")
+_STAND_INS = 0x10E000  # private-use characters that stand for mentions while mrkdwn is made
+_STAND_IN = re.compile("[\U0010e000-\U0010e0ff]")
 
 
-def render(markdown: str) -> str:
-    """The text as mrkdwn, ready for chat.postMessage."""
-    tokens = _PARSER.parse(markdown.translate(_SHIELD))
-    text = _blocks(SyntaxTreeNode(tokens).children).translate(_UNSHIELD).strip("\n")
-    return text or escape(markdown)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class People:
+    """Whom an answer may mention: Slack ids by lower-case name, no name that two people have, and
+    all known ids.
+    """
+
+    ids: Mapping[str, str] = field(default_factory=dict)
+    known: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, names: Mapping[str, str]) -> People:
+        """From names by id."""
+        ids: dict[str, str] = {}
+        shared: set[str] = set()
+        for user_id, name in names.items():
+            key = name.lower()
+            if ids.setdefault(key, user_id) != user_id:
+                shared.add(key)
+        return cls(
+            ids={key: ids[key] for key in ids.keys() - shared if key}, known=frozenset(names)
+        )
+
+    def named_at(self, text: str, start: int) -> tuple[str, int] | None:
+        """Whose name stands in `text` from `start`, the longest one, and where it ends."""
+        for end in range(min(len(text), start + _LONGEST_NAME), start, -1):
+            if end < len(text) and _continues(text[end - 1], text[end]):
+                continue
+            user_id = self.ids.get(text[start:end].lower())
+            if user_id is not None:
+                return user_id, end
+        return None
 
 
-def render_part(markdown: str, progress: str = "") -> str:
-    """As `render`, with a last line that shows what the agent is doing, cut to the room left."""
-    text = render(markdown)
-    if not progress:
-        return text
-    line = escape(" ".join(progress.split()))
-    room = TEXT_LIMIT_BYTES - size(text) - size("\n\n⏳ ") - 1
-    if size(line) > room:
-        cut = line.encode()[: max(room - 3, 0)].decode(errors="ignore")
-        line = re.sub(r"&[a-z]{0,3}$", "", cut) + "…"
-    return f"{text}\n\n⏳ {line}" if text else f"⏳ {line}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What is sent: `markdown` for the block, `text` as the mrkdwn that stands in for it."""
+
+    text: str
+    markdown: str
 
 
-def size(text: str) -> int:
-    """Bytes on the wire."""
-    return len(text.encode("utf-8", "replace"))
+def compose(markdown: str, progress: str = "", people: People | None = None) -> Content:
+    """What a message shows; `progress` is a last line on what the agent is doing."""
+    people = people or People()
+    line = _progress_line(progress)
+    mentioned: list[str] = []
+
+    def stand_in(user_id: str) -> str:
+        mentioned.append(user_id)
+        return chr(_STAND_INS + len(mentioned) - 1)
+
+    plain = _marked(_STAND_IN.sub("", markdown), people, stand_in)
+    plain = plain.replace(f"<{_INVISIBLE}", "<")  # mrkdwn is escaped
+    text = render_short(_with_line(plain, line), reserve_bytes=len(mentioned) * _MENTION_BYTES)
+    for number, user_id in enumerate(mentioned):
+        text = text.replace(chr(_STAND_INS + number), f"<@{user_id}>")
+    shown = _with_line(_marked(markdown, people, "<@{}>".format), line)
+    return Content(text=text, markdown=shown)
+
+
+def _with_line(text: str, line: str) -> str:
+    closing = closing_fence(text)
+    text = text.removesuffix("\n") + f"\n{closing}" if closing else text
+    return f"{text}\n\n{line}".lstrip("\n") if line else text
+
+
+def grown(markdown: str, people: People | None = None, *, is_final: bool = True) -> str:
+    """What a stream shows. While the text grows, an end is left out of which the next letters
+    decide what it means, so that a longer text mostly begins with a shorter one.
+    """
+    decided = markdown if is_final else _UNDECIDED.sub("", markdown)
+    return _marked(decided, people or People(), "<@{}>".format)
+
+
+def whole_text(markdown: str) -> str:
+    """All of it as mrkdwn, for a message without blocks."""
+    return render(markdown)
 
 
 def measure(markdown: str) -> int:
-    """The size of a part in the unit of MAX_SIZE: UTF-8 bytes of its mrkdwn."""
-    return size(render(markdown))
+    """The size of a part in the unit of MAX_SIZE: UTF-16 units of its Markdown as sent."""
+    return units(_marked(markdown, People(), str))
 
 
-# -- blocks ----------------------------------------------------------------------------------------
+def units(text: str) -> int:
+    """UTF-16 units, of which there are at least as many as characters."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def _blocks(nodes: Sequence[SyntaxTreeNode], *, separator: str = "\n\n", level: int = 0) -> str:
-    return separator.join(text for node in nodes if (text := _block(node, level)))
+def _marked(markdown: str, people: People, mention: Callable[[str], str]) -> str:
+    """The text in which nothing notifies anybody but the known people whom it names."""
+    passages: Passages = passages_of(_TOKEN.sub(f"<{_INVISIBLE}", markdown))
+    left = _MAX_MENTIONS
+    texts: list[str] = []
+    for text, is_code in loosen(passages):
+        shown = text
+        if not is_code:
+            shown, left = _with_mentions(text, people, mention, left)
+        texts.append(shown)
+    return "".join(texts)
 
 
-def _block(node: SyntaxTreeNode, level: int) -> str:
-    match node.type:
-        case "inline":
-            text = _inline(node.children)
-        case "heading":
-            text = _wrap(_inline(node.children[0].children, frozenset("*")), "*")
-        case "fence" | "code_block":
-            text = _code(node.content)
-        case "table":
-            text = _code(render_table(list(_rows(node))))
-        case "bullet_list" | "ordered_list":
-            text = _list(node, level)
-        case "blockquote":
-            text = _quote(_blocks(node.children))
-        case "hr":
-            text = _RULE
-        case _:
-            text = _blocks(node.children) if node.children else escape(node.content)
-    return text
-
-
-def _quote(text: str) -> str:
-    """Slack has one level of quotes only."""
-    return "\n".join(f"> {line.removeprefix('> ')}" for line in text.split("\n"))
-
-
-def _code(content: str) -> str:
-    content = escape(content.rstrip("\n")).replace("```", f"``{_BOUNDARY}`")
-    return f"```\n{content}\n```"
-
-
-def _list(node: SyntaxTreeNode, level: int) -> str:
-    number = int(node.attrs.get("start", 1)) if node.type == "ordered_list" else None
-    lines: list[str] = []
-    for item in node.children:
-        mark = _BULLETS[level % len(_BULLETS)] if number is None else f"{number}."
-        lines.append(f"{'    ' * level}{mark} {_item(item, level)}")
-        number = None if number is None else number + 1
-    return "\n".join(lines)
-
-
-def _item(item: SyntaxTreeNode, level: int) -> str:
-    """A list item; its further lines are indented, except code and deeper lists."""
-    indent = "    " * level + "   "
-    parts: list[str] = []
-    for child in item.children:
-        text = _block(child, level + 1)
-        if child.type in _UNINDENTED:
-            parts.append(text)
-        else:
-            first = "" if not parts else indent
-            parts.append(first + text.replace("\n", f"\n{indent}"))
-    return "\n".join(parts)
-
-
-def _rows(table: SyntaxTreeNode) -> Iterator[list[str]]:
-    for row in table.walk():
-        if row.type == "tr":
-            yield [_plain(cell.children).translate(_UNSHIELD) for cell in row.children]
-
-
-# -- inline ----------------------------------------------------------------------------------------
-
-
-def _inline(nodes: Sequence[SyntaxTreeNode], inside: frozenset[str] = frozenset()) -> str:
-    """Join inline nodes; a mark next to a letter is kept apart by a zero-width boundary.
-
-    inside: the marks that are open already; Slack does not nest a mark in itself.
-    """
-    text = ""
-    was_marked = False
-    for node in nodes:
-        piece, is_marked = _piece(node, inside)
-        if not piece:
+def _with_mentions(
+    text: str, people: People, mention: Callable[[str], str], left: int
+) -> tuple[str, int]:
+    """Prose with at most `left` mentions in place of names and tokens; and how many may follow."""
+    pieces: list[str] = []
+    end = 0
+    for found in re.finditer(f"{_USER_TOKEN.pattern}|{_AT.pattern}", text):
+        if found.start() < end or not left:
             continue
-        if text and (is_marked or was_marked) and _joins(text[-1]) and _joins(piece[0]):
-            text += _BOUNDARY
-        text += piece
-        was_marked = is_marked
-    return text
+        target = (found[1], found.end()) if found[1] else people.named_at(text, found.end())
+        if target is None or target[0] not in people.known:
+            continue
+        pieces += [text[end : found.start()], mention(target[0])]
+        end = target[1]
+        left -= 1
+    pieces.append(text[end:])
+    return "".join(_BROADCAST.sub(f"@{_INVISIBLE}", piece) for piece in pieces), left
 
 
-def _joins(char: str) -> bool:
-    """Whether Slack sees no word boundary beside this character."""
-    return char in "*_~`" or not (char.isspace() or (char.isascii() and not char.isalnum()))
+def _continues(last: str, following: str) -> bool:
+    """Whether a word goes on after what might be a name; Chinese may follow a Latin name."""
+    return (following.isalnum() or following == "_") and not (
+        last.isascii() and not following.isascii()
+    )
 
 
-def _piece(node: SyntaxTreeNode, inside: frozenset[str]) -> tuple[str, bool]:
-    """One inline node, and whether it is wrapped in marks."""
-    kind = node.type
-    if kind in _MARKS:
-        mark = _MARKS[kind]
-        inner = _inline(node.children, inside | {mark})
-        return (inner, False) if mark in inside else (_wrap(inner, mark), True)
-    if kind == "code_inline":
-        return f"`{escape(node.content)}`", True
-    if kind in _BREAKS:
-        return "\n", False
-    if kind == "link":
-        return _link(str(node.attrs.get("href", "")), _plain(node.children)), False
-    if kind == "image":
-        return _link(str(node.attrs.get("src", "")), node.content), False
-    return escape(node.content), False
-
-
-def _wrap(text: str, mark: str) -> str:
-    """Put marks around each line: Slack ends them at the line's end."""
-    return "\n".join(f"{mark}{line}{mark}" if line.strip() else line for line in text.split("\n"))
-
-
-def _link(url: str, label: str) -> str:
-    """A link token, for addresses only: `<!channel|x>` must never come of `[x](!channel)`."""
-    url = url.translate(_UNSHIELD)
-    if not _SAFE_URL.fullmatch(url):
-        return escape(f"{label} ({url})" if label and url and label != url else label or url)
-    target = escape(url).replace("|", "%7C")
-    if not label or label in {url, url.removeprefix("mailto:")}:
-        return f"<{target}>"
-    return f"<{target}|{escape(label)}>"
-
-
-def _plain(nodes: Sequence[SyntaxTreeNode]) -> str:
-    """Inline text without any mark, not escaped."""
-    text = ""
-    for node in nodes:
-        if node.type in _BREAKS:
-            text += " "
-        elif node.children:
-            text += _plain(node.children)
-        else:
-            text += node.content
-    return text
+def _progress_line(progress: str) -> str:
+    if not progress:
+        return ""
+    line = " ".join(progress.split())
+    line = line if len(line) <= _PROGRESS_CHARS else f"{line[: _PROGRESS_CHARS - 1]}…"
+    line = _BROADCAST.sub(f"@{_INVISIBLE}", _TOKEN.sub(f"<{_INVISIBLE}", line))
+    line = _SPECIAL.sub(r"\\\1", line)
+    return f"⏳ {line}"

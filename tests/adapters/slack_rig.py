@@ -22,6 +22,22 @@ from tests.simulators.slack import SlackSimulator
 QUICK = Timings(connect_s=1.0, ping_s=5.0, watch_s=0.05, drain_s=1.0, steady_s=0.2, backoff_s=0.05)
 
 
+class HandClock:
+    """A clock on which waiting takes no time."""
+
+    def __init__(self) -> None:
+        self.time_s = 1_000_000.0
+
+    def now_ms(self) -> int:
+        return int(self.time_s * 1000)
+
+    def monotonic(self) -> float:
+        return self.time_s
+
+    async def sleep(self, seconds: float) -> None:
+        self.time_s += max(seconds, 0.0)
+
+
 @dataclass
 class Recorder:
     """Stands for the store: keeps what it was given, or is told to refuse or to hold it."""

@@ -1,15 +1,16 @@
 """Posting, editing and looking up on Slack, and what every failure is called."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 
 import pytest
 
-from adapters.slack.adapter import SlackAdapter
+from adapters.slack.adapter import SlackAdapter, open_adapter
 from clawbot.errors import ChannelBroken, NotSent, OutcomeUnknown, Rejected
-from clawbot.messages import MessageRef, ReplyRoute
+from clawbot.messages import MessageRef
 from clawbot.ports import ChannelAdapter, Editor, Enricher, HealthReporter, Lookup, Typing
-from tests.adapters.slack_rig import Recorder, opened, part, receiving
+from tests.adapters.slack_rig import HandClock, Recorder, config, opened, part, receiving
 from tests.simulators.slack import SlackSimulator
 
 
@@ -55,6 +56,7 @@ async def test_a_growing_reply_is_replaced_whole_and_loses_its_progress_line(
     await adapter.edit(ref, part(chat, "Let me see: *done*."))
     (sent,) = slack.sent(chat)
     assert sent.revisions == ("Let me\n\n⏳ reading &lt;a.py&gt;", "Let me see: _done_.")
+    assert sent.shown == "Let me see: *done*."
     assert sent.metadata["event_payload"] == {"key": "k1"}
 
 
@@ -72,14 +74,46 @@ async def test_the_reply_to_slash_words_in_a_channel_tells_the_thread_that_it_be
 async def test_any_full_part_can_be_posted_and_edited(
     slack: SlackSimulator, adapter: SlackAdapter
 ) -> None:
-    text = "龙" * 1000 + "&" * 100 + "x" * 300
+    await slack.user_says(slack.create_dm("U1"), "U1", "I am alice")
+    text = "龙" * 1000 + "&" * 100 + "@alice " * 40 + "<!here>" * 40 + "x" * 8700
     assert adapter.limits.max_size - 100 <= adapter.measure(text) <= adapter.limits.max_size
     chat = slack.create_dm("U1")
     ref = await adapter.send(part(chat, text, progress="工具" * 300))
-    await adapter.edit(ref, part(chat, text, progress="工具&" * 300))
+    await adapter.edit(ref, part(chat, text + "!", progress="工具&" * 300))
     (sent,) = slack.sent(chat)
     assert all(len(each.encode()) <= 4000 for each in sent.revisions)
-    assert "…" in sent.text
+    assert sent.edits == 1
+    assert sent.shown.count("x") == 8700
+
+
+async def test_a_refused_block_is_sent_as_text_without_one(
+    slack: SlackSimulator, adapter: SlackAdapter
+) -> None:
+    chat = slack.create_dm("U1")
+    long = "# Title\n\n" + "word " * 1500
+    slack.fail_next("chat.postMessage", "error:invalid_blocks")
+    slack.fail_next("chat.update", "error:invalid_blocks")
+    ref = await adapter.send(part(chat, long))
+    (sent,) = slack.sent(chat)
+    assert sent.blocks == ()
+    assert sent.text.startswith("*Title*")
+    assert sent.text.count("word") == 1500
+    await adapter.edit(ref, part(chat, long + "end"))
+    assert slack.sent(chat)[0].text.endswith("word end"), "longer than chat.update takes as text"
+
+
+@pytest.mark.parametrize("code", ["message_not_found", "edit_window_closed", "cant_update_message"])
+async def test_a_last_text_that_cannot_be_edited_in_is_sent_anew_and_once(
+    slack: SlackSimulator, adapter: SlackAdapter, code: str
+) -> None:
+    chat = slack.create_dm("U1")
+    ref = await adapter.send(part(chat, "half", is_final=False))
+    slack.fail_next("chat.update", f"error:{code}", times=3)
+    await adapter.edit(ref, part(chat, "half and", is_final=False))
+    assert [each.text for each in slack.sent(chat)] == ["half"]
+    for _ in range(2):
+        await adapter.edit(ref, part(chat, "half and half"))
+    assert [each.text for each in slack.sent(chat)] == ["half", "half and half"]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +173,7 @@ async def test_a_refused_account_becomes_visible_and_ends_the_receiving(
         task = asyncio.create_task(adapter.receive(Recorder()))
         await slack.wait_connected()
         await slack.revoke_token("bot", error=code)
-        with pytest.raises(Rejected, match=code):
+        with pytest.raises(NotSent, match=code):
             await adapter.send(part("C1", "hello"))
         health = adapter.health()
         assert health.state == "broken"
@@ -187,22 +221,55 @@ async def test_a_question_that_failed_is_no_answer(
         await adapter.lookup(part("C1", "answer"))
 
 
-async def test_the_status_is_shown_in_threads_and_its_failure_disturbs_nobody(
+async def test_what_is_found_shows_the_text_of_now(
     slack: SlackSimulator, adapter: SlackAdapter
 ) -> None:
-    root = await slack.user_says("C1", "U1", "hello")
-    route = ReplyRoute(chat_id="C1", thread=root)
-    await adapter.typing(route, active=True)
-    await adapter.typing(ReplyRoute(chat_id="C1"), active=True)
-    await adapter.typing(route, active=False)
-    assert [call.arguments["status"] for call in slack.calls("assistant.threads.setStatus")] == [
-        "is thinking…",
-        "",
-    ]
-    slack.fail_next("assistant.threads.setStatus", "error:missing_scope")
-    await adapter.typing(route, active=True)
-    await adapter.typing(route, active=True)
-    assert len(slack.calls("assistant.threads.setStatus")) == 3
+    chat = slack.create_dm("U1")
+    slack.fail_next("chat.postMessage", "reset_after")
+    with pytest.raises(OutcomeUnknown):
+        await adapter.send(part(chat, "half", is_final=False))
+    assert await adapter.lookup(part(chat, "half and half")) is not None
+    assert [each.text for each in slack.sent(chat)] == ["half and half"]
+
+
+async def test_known_people_are_mentioned_and_nobody_else(slack: SlackSimulator) -> None:
+    recorder = Recorder()
+    async with receiving(slack, recorder, "socket") as adapter:
+        await slack.user_says("C1", "U1", "hello", mention=True)
+        await recorder.until(lambda: recorder.messages)
+        await adapter.enrich(recorder.messages[0].raw)
+        await adapter.send(part("C1", "@alice: `@alice` @bob @here <@U1> <@U2> <!channel>"))
+    (sent,) = slack.sent("C1")
+    assert re.findall(r"<[@!]\w*>", sent.text) == ["<@U1>", "<@U1>"]
+    assert re.findall(r"<[@!]\w*>", sent.shown) == ["<@U1>", "<@U1>"]
+    assert "`@alice`" in sent.shown
+    assert not re.search(r"@here\b", sent.shown)
+
+
+async def test_posts_to_one_channel_keep_a_pace_that_other_channels_do_not_wait_for(
+    slack: SlackSimulator,
+) -> None:
+    clock = HandClock()
+    began = clock.time_s
+    slack.create_channel("random", ["U1"], channel_id="C2")
+    adapter = open_adapter("slack", config(slack), clock)
+    try:
+        for number in range(6):
+            await adapter.send(part("C1", f"n{number}"))
+        assert clock.time_s - began == pytest.approx(2.0), "a burst of four, then one a second"
+        await adapter.send(part("C2", "other"))
+        assert clock.time_s - began == pytest.approx(2.0)
+        slack.fail_next("chat.postMessage", "ratelimited:30")
+        for _ in range(2):
+            with pytest.raises(NotSent) as caught:
+                await adapter.send(part("C1", "late"))
+            assert caught.value.retry_after_s == pytest.approx(30, abs=2)
+        await adapter.send(part("C2", "not limited"))
+        assert len(slack.calls("chat.postMessage")) == 9, "Slack is not asked again before"
+        clock.time_s += 31
+        await adapter.send(part("C1", "late"))
+    finally:
+        await adapter.close()
 
 
 async def test_a_conversation_goes_there_and_back(slack: SlackSimulator) -> None:

@@ -1,4 +1,4 @@
-"""From Markdown to what Slack shows."""
+"""What is sent for an answer: the Markdown block and its stand-in."""
 
 import re
 
@@ -6,109 +6,125 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.slack.outbound import MAX_SIZE, TEXT_LIMIT_BYTES, measure, render, render_part, size
+from adapters.slack.mrkdwn import TEXT_LIMIT_BYTES, size
+from adapters.slack.outbound import (
+    MARKDOWN_LIMIT,
+    MAX_SIZE,
+    People,
+    compose,
+    grown,
+    measure,
+    units,
+)
 
-TOKEN = re.compile(r"<([^>]*)>")
+PEOPLE = People.of(
+    {"U1": "alice", "U2": "bob", "U3": "Bob Smith", "U4": "李雷", "U5": "twin", "U6": "Twin"}
+)
+NOTIFIES = re.compile(r"<(?:!(?:here|channel|everyone|subteam|date)|[@#][A-Z0-9]+[|>])")
+BROADCAST = re.compile(r"@(?:here|channel|everyone)\b", re.IGNORECASE)
+
+
+def test_standard_markdown_goes_as_it_is() -> None:
+    table = "# Title\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n1. x\n   - y\n\n`a < b && c` <b>"
+    content = compose(table)
+    assert content.markdown == table
+    assert content.text.startswith("*Title*")
 
 
 @pytest.mark.parametrize(
-    ("markdown", "mrkdwn"),
+    ("markdown", "shown"),
     [
-        ("plain & <b>simple</b>", "plain &amp; &lt;b&gt;simple&lt;/b&gt;"),
-        ("**bold** *it* _it_ ~~gone~~ `a < b`", "*bold* _it_ _it_ ~gone~ `a &lt; b`"),
-        ("***both*** **a *b* c** **x **y** z**", "_*both*_ *a _b_ c* *x y z*"),
-        ("**two\nlines**", "*two*\n*lines*"),
-        ("# Title with **bold**\n\ntext", "*Title with bold*\n\ntext"),
-        ("snake_case_name and 2 * 3 * 4", "snake_case_name and 2 * 3 * 4"),
-        ("- a\n- b\n  - c\n\n1. x\n2. y", "• a\n• b\n    ◦ c\n\n1. x\n2. y"),
-        ("3. c\n4. d", "3. c\n4. d"),
-        ("1. a\n\n   more\n2. b", "1. a\n   more\n2. b"),
-        ("> quoted\n> > twice\n\nmine", "> quoted\n> \n> twice\n\nmine"),
-        ("a\n\n---\n\nb", "a\n\n────────────\n\nb"),
-        ("[the page](https://example.com/?a=1&b=2)", "<https://example.com/?a=1&amp;b=2|the page>"),
-        ("<https://example.com>", "<https://example.com>"),
-        ("[a|b > c](https://example.com/x|y)", "<https://example.com/x%7Cy|a|b &gt; c>"),
-        ("[mail](mailto:bob@example.com)", "<mailto:bob@example.com|mail>"),
-        ("[guide](docs/guide.md)", "guide (docs/guide.md)"),
-        ("![chart](https://example.com/c.png)", "<https://example.com/c.png|chart>"),
-        ("", ""),
-        ("[x]: https://example.com", "[x]: https://example.com"),
+        ("ask @alice.", "ask <@U1>."),
+        ("@Bob Smith and @bob", "<@U3> and <@U2>"),
+        ("**@alice** (@bob)", "**<@U1>** (<@U2>)"),
+        ("请@bob看一下", "请<@U2>看一下"),
+        ("@李雷 你好", "<@U4> 你好"),
+        ("@李雷雷", "@李雷雷"),
+        ("@bobby @twin @carol", "@bobby @twin @carol"),
+        ("a@bob.com x/@bob `@bob`", "a@bob.com x/@bob `@bob`"),
+        ("```\n@bob\n```\n@bob", "```\n@bob\n```\n<@U2>"),
+        ("<@U1> and <@U1|x>", "<@U1> and <@U1>"),
     ],
 )
-def test_markdown_reads_as_slack_writes_it(markdown: str, mrkdwn: str) -> None:
-    assert render(markdown).replace("\u200b", "") == mrkdwn.replace("\u200b", "")
+def test_a_known_name_becomes_a_mention_and_nothing_else_does(markdown: str, shown: str) -> None:
+    assert compose(markdown, "", PEOPLE).markdown == shown
+    assert grown(markdown, PEOPLE) == shown
+
+
+@given(
+    st.text(alphabet="<>!@#|`* \nUS19herchanlvyodt", max_size=80)
+    | st.sampled_from(["<!channel>", "`<!here>`", "```\n<@U9>\n```", "@here", "<!subteam^S1|x>"])
+)
+def test_nobody_is_notified_whom_we_do_not_know(markdown: str) -> None:
+    content = compose(markdown, progress=markdown)
+    assert not NOTIFIES.search(content.markdown)
+    assert not NOTIFIES.search(grown(markdown))
+    assert not NOTIFIES.search(content.text)
+
+
+def test_broadcasts_by_name_are_broken_outside_code() -> None:
+    content = compose("@here and @Channel but `@everyone`", "asking @here")
+    prose = content.markdown.replace("`@everyone`", "")
+    assert not BROADCAST.search(prose)
+    assert "`@everyone`" in content.markdown
+
+
+def test_what_only_looks_like_a_token_is_left_alone() -> None:
+    text = "```html\n<!DOCTYPE html>\n<!-- @bob -->\n<@model.Name>\n```\nList<#if>"
+    assert compose(text, "", PEOPLE).markdown == text
 
 
 @pytest.mark.parametrize(
-    ("markdown", "mrkdwn"),
+    ("markdown", "shown"),
     [
-        ("这是**重点**内容", "这是\u200b*重点*\u200b内容"),
-        ("**注意：**看这里", "*注意：*\u200b看这里"),
-        ("请看“**重点**”。", "请看“\u200b*重点*\u200b”。"),
-        ("运行`make`吧", "运行\u200b`make`\u200b吧"),
-        ("**a**b", "*a*\u200bb"),
-        ("a **b** c", "a *b* c"),
-        ("(**b**)", "(*b*)"),
+        ("**注意：**看这里", "**注意：**\u200a看这里"),
+        ("看**“重点”**的", "看\u200a**“重点”**\u200a的"),
+        ("这是**重点**内容", "这是**重点**内容"),
+        ("**a:** b\n\n2**3，**4", "**a:** b\n\n2**3，**\u200a4"),
+        ("`**注意：**看`", "`**注意：**看`"),
     ],
 )
-def test_marks_beside_letters_are_kept_apart_so_that_slack_sees_them(
-    markdown: str, mrkdwn: str
-) -> None:
-    assert render(markdown) == mrkdwn
+def test_bold_beside_chinese_punctuation_is_seen(markdown: str, shown: str) -> None:
+    assert compose(markdown).markdown == shown
 
 
-def test_code_is_kept_to_the_character() -> None:
-    code = "def f(x):\n    return x < 3 and **x**\n\n\tend"
-    assert render(f"```python\n{code}\n```") == f"```\n{code.replace('<', '&lt;')}\n```"
-    assert "\u00a0" not in render("    indented  code")
+def test_an_open_code_block_is_closed_before_the_line_of_progress() -> None:
+    content = compose("see:\n```py\nx = 1\n", "running *it*")
+    assert content.markdown == "see:\n```py\nx = 1\n```\n\n⏳ running \\*it\\*"
+    assert content.text == "see:\n\n```\nx = 1\n```\n\n⏳ running *it*"
 
 
-def test_an_unfinished_fence_of_a_growing_reply_is_shown_closed() -> None:
-    assert render("see:\n```sh\nls -l") == "see:\n\n```\nls -l\n```"
-
-
-def test_a_fence_inside_code_cannot_end_the_block() -> None:
-    assert render("````\n```\nx\n```\n````").count("```") == 2
-
-
-def test_a_table_becomes_aligned_text() -> None:
-    table = "| name | 数量 |\n|---|---|\n| a & b | **1** |\n| 中文 | 22 |"
-    assert render(table) == ("```\nname  | 数量\n------+-----\na &amp; b | 1\n中文  | 22\n```")
-
-
-@pytest.mark.parametrize(
-    "markdown",
-    [
-        "<!channel> <!here> <!everyone|x> <@U1> <#C1> <!subteam^S1>",
-        "[x](!channel) [y](@U1) [z](<!here>) ![i](!everyone)",
-        "<!channel",
-        "`<!channel>` and\n\n```\n<@U1>\n```",
-        "[<!channel>](https://example.com)",
-        "&lt;!channel&gt; \\<!channel\\>",
-        "| <!channel> |\n|---|\n| <@U1> |",
-    ],
+@given(
+    st.text(alphabet="龙x&<@ \n`*", max_size=400),
+    st.integers(0, 200),
+    st.text(max_size=300),
 )
-def test_nothing_that_the_model_writes_notifies_anybody(markdown: str) -> None:
-    assert not re.search(r"<[!@#]", render(markdown))
+def test_a_full_part_fits_with_mentions_and_progress(text: str, names: int, progress: str) -> None:
+    markdown = text + "@bob " * names + "x" * MAX_SIZE
+    while measure(markdown) > MAX_SIZE:
+        markdown = markdown[: len(markdown) - max(measure(markdown) - MAX_SIZE, 1)]
+    content = compose(markdown, progress, PEOPLE)
+    assert units(content.markdown) <= MARKDOWN_LIMIT
+    assert units(grown(markdown, PEOPLE)) <= MARKDOWN_LIMIT
+    assert size(content.text) <= TEXT_LIMIT_BYTES
 
 
-@given(st.text(alphabet="ab*_~`<>!@#&[]()|\\ \n-0.:重，htps/", max_size=60))
-def test_every_token_in_the_result_is_an_address(markdown: str) -> None:
-    for token in TOKEN.findall(re.sub(r"(?m)^>", "", render(markdown))):
-        assert re.match(r"(?:https?://|mailto:|tel:)", token, re.IGNORECASE)
+@given(st.text(alphabet="ab <!@#>`*：看\nhere", max_size=60), st.integers(0, 60))
+def test_a_growing_text_never_shows_what_a_longer_one_breaks(markdown: str, cut: int) -> None:
+    shown = grown(markdown[:cut], PEOPLE, is_final=False)
+    whole = grown(markdown, PEOPLE)
+    joined = shown + (whole[len(shown) :] if whole.startswith(shown) else "")
+    assert not NOTIFIES.search(re.sub(r"<@U[12345]>", "", joined))
 
 
-@given(st.text(max_size=200), st.text(max_size=300))
-def test_the_size_is_that_of_the_text_as_sent(markdown: str, progress: str) -> None:
-    assert measure(markdown) == size(render(markdown))
-    if measure(markdown) <= MAX_SIZE:
-        assert size(render_part(markdown, progress)) <= TEXT_LIMIT_BYTES
-
-
-@given(st.text(alphabet="工具&<x", min_size=1, max_size=2000))
-def test_a_progress_line_is_cut_to_the_room_left(progress: str) -> None:
-    text = "y" * MAX_SIZE
-    shown = render_part(text, progress)
-    assert size(shown) <= TEXT_LIMIT_BYTES
-    assert shown.startswith(text + "\n\n⏳ ")
-    assert not re.search(r"&(?!amp;|lt;|gt;)", shown)
+def test_words_as_models_write_them_only_ever_extend_what_is_shown() -> None:
+    answer = (
+        "# 标题\n\n**注意：**请看 `code` 和 @bob 。\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n"
+        "```py\nif a < b:\n    print('<!here>')\n```\n\n- **one** two\n- <https://example.com>\n"
+    )
+    shown = ""
+    for end in range(len(answer)):
+        longer = grown(answer[:end], PEOPLE, is_final=False)
+        assert longer.startswith(shown)
+        shown = longer
+    assert grown(answer, PEOPLE).startswith(shown)
