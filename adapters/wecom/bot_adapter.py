@@ -33,7 +33,7 @@ from clawbot.ports import Accept, Clock
 log = structlog.get_logger(__name__)
 
 _EDIT_INTERVAL_S = 1.0
-_FETCH_WAIT_S = 12.0
+_FETCH_WAIT_S = 6.0
 _LOOK_AGAIN_S = 5.0
 _STORE_RETRY_S = 1.0
 _STREAM = "stream:"
