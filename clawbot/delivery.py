@@ -104,7 +104,21 @@ class Delivery:
                     return
                 view = await self._next_view(view.id)
         except LeaseLost:
-            log.warning("reply_taken_over", channel=row.channel, outbox_id=row.id)
+            log.warning("reply_left_off", channel=row.channel, outbox_id=row.id)
+            await self._let_go(row.id)
+
+    async def _let_go(self, row_id: int) -> None:
+        """Free a reply that nobody took over: our lease was only late, and we live on."""
+        while True:
+            try:
+                await self._store.write(
+                    partial(outbox.let_go, outbox_id=row_id, holder=self._heartbeat.process_id)
+                )
+            except StoreUnavailable as error:
+                log.warning("reply_not_let_go", outbox_id=row_id, error=str(error))
+                await self._clock.sleep(LOOK_AGAIN_S)
+            else:
+                return
 
     async def _next_view(self, row_id: int) -> OutboxRow | None:
         """The growing reply as it is at the next look; None when it is ours no longer."""

@@ -7,7 +7,7 @@ taken?) and never a silent second message.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import structlog
@@ -129,7 +129,10 @@ class ReplySender:
                 partial(outbox.begin_part, row=row, holder=self._holder, part_no=number, text=text)
             )
             part = row.parts[number]
-        outgoing = self._part(row, number, text, progress, len(texts))
+        outgoing = replace(
+            self._part(row, number, text, progress, len(texts)),
+            is_repeated=part.state == "unknown",
+        )
         ref = None
         if part.state == "unknown" and not self._adapter.limits.has_idempotency_keys:
             if not isinstance(self._adapter, Lookup):
@@ -137,7 +140,7 @@ class ReplySender:
             ref = await self._adapter.lookup(outgoing)
         if ref is None:
             if not self._heartbeat.is_fresh:
-                raise LeaseLost
+                raise NotSent("others may have taken this process for dead")
             ref = await self._adapter.send(outgoing)
             self._note_shown(shown, number, outgoing)
         self.last_sent_ms = self._clock.now_ms()
@@ -190,8 +193,10 @@ class ReplySender:
 
         After a takeover nobody knows what line of progress the newest part shows: it is replaced.
         """
-        if not isinstance(self._adapter, Editor) or shown.edits_refused:
+        if not isinstance(self._adapter, Editor):
             return
+        if shown.edits_refused and row.state == "streaming":
+            return  # once more at its end, for then the whole text must stand there
         part = row.parts[number]
         assumed = (part.sent_text, "" if number != max(row.parts) else "?")
         is_shown = shown.parts.get(number, assumed) == (text, progress)
@@ -205,10 +210,12 @@ class ReplySender:
         outgoing = self._part(row, number, text, progress, max(row.parts) + 1)
         try:
             await self._adapter.edit(MessageRef(id=part.ref), outgoing)
-        except (Rejected, OutcomeUnknown) as error:
+        except OutcomeUnknown as error:
+            raise NotSent(str(error)) from error  # an edit may be repeated
+        except Rejected as error:
             log.warning("edit_refused", channel=row.channel, outbox_id=row.id, error=str(error))
-            if isinstance(error, OutcomeUnknown):
-                raise NotSent(str(error)) from error  # an edit may be repeated
+            if row.state != "streaming" and text != LEFTOVER:
+                raise  # people see a part of the answer: that does not count as sent
             shown.edits_refused = True
             return
         self._note_shown(shown, number, outgoing)

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from sqlalchemy import (
     BindParameter,
+    ColumnElement,
     Insert,
     RowMapping,
     Update,
@@ -309,14 +310,19 @@ def _change(
 
 def release_holder(tx: Transaction, holder: str) -> None:
     """Free the replies of a process that has ended; what it was sending is unknown."""
-    rows = list(
-        tx.conn.execute(
-            select(outbox.c.id, outbox.c.channel).where(
-                outbox.c.holder == holder,
-                outbox.c.settled_ms.is_(None),
-            )
-        )
+    _free(tx, outbox.c.holder == holder)
+
+
+def let_go(tx: Transaction, outbox_id: int, holder: str) -> None:
+    """Free a reply that its living holder has left off; nothing happens if it is not its own."""
+    _free(tx, (outbox.c.holder == holder) & (outbox.c.id == outbox_id))
+
+
+def _free(tx: Transaction, whose: ColumnElement[bool]) -> None:
+    found = tx.conn.execute(
+        select(outbox.c.id, outbox.c.channel).where(whose, outbox.c.settled_ms.is_(None))
     )
+    rows = list(found)
     if not rows:
         return
     ids = [row[0] for row in rows]

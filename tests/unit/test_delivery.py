@@ -1,0 +1,208 @@
+"""Delivering replies on a real store, through a platform that is played by hand."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from clawbot.clock import SystemClock
+from clawbot.delivery import Delivery
+from clawbot.errors import NotSent, OutcomeUnknown, Rejected, SendError
+from clawbot.lease import Heartbeat
+from clawbot.messages import ChannelHealth, Limits, MessageRef, OutboundPart
+from clawbot.ports import Accept, Store
+from clawbot.store import outbox
+from tests.contracts.sqlite_ground import SqliteGround, make_template
+from tests.contracts.store import scenes
+from tests.contracts.store.scenes import DESK, NOW_MS, begin, draft, finish, put_reply, take_replies
+
+WAIT_S = 10
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_template(tmp_path_factory.mktemp("delivery"))
+
+
+@pytest.fixture
+async def store(template: Path) -> AsyncIterator[Store]:
+    made = SqliteGround(template, patience_s=WAIT_S)
+    yield await made.open("adapter")
+    await made.close()
+
+
+class Platform:
+    """An adapter whose chat is a list of texts; `fails` holds what its next calls raise."""
+
+    limits = Limits(max_size=200)
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+        self.send_fails: list[SendError] = []
+        self.edit_fails: list[SendError] = []
+        self.edits = 0
+
+    async def check(self) -> ChannelHealth:
+        return ChannelHealth(state="up")
+
+    async def receive(self, accept: Accept) -> None:
+        raise NotImplementedError
+
+    async def send(self, part: OutboundPart) -> MessageRef:
+        if self.send_fails:
+            raise self.send_fails.pop()
+        self.shown.append(part.text)
+        return MessageRef(id=str(len(self.shown) - 1))
+
+    async def edit(self, ref: MessageRef, part: OutboundPart) -> None:
+        self.edits += 1
+        if self.edit_fails:
+            raise self.edit_fails.pop()
+        self.shown[int(ref.id)] = part.text
+
+    def measure(self, text: str) -> int:
+        return len(text)
+
+    async def close(self) -> None:
+        pass
+
+
+class SceneClock(SystemClock):
+    """Real time, from the moment of the scenes on."""
+
+    def __init__(self) -> None:
+        self._began = self.monotonic()
+
+    def now_ms(self) -> int:
+        return NOW_MS + round((self.monotonic() - self._began) * 1000)
+
+
+class LateOnce(Heartbeat):
+    """A heartbeat that was late for a moment: fresh again after a few looks."""
+
+    looks = 0
+
+    @property
+    def is_fresh(self) -> bool:
+        self.looks += 1
+        return self.looks not in {2, 3}
+
+
+@asynccontextmanager
+async def delivering(
+    store: Store, platform: Platform, heartbeat_type: type[Heartbeat] = Heartbeat
+) -> AsyncIterator[None]:
+    clock = SceneClock()
+    heartbeat = heartbeat_type(store, clock, "adapter", "adapter", interval_s=5, lease_s=15)
+    await heartbeat.begin()
+    stop = asyncio.Event()
+    delivery = Delivery(store, clock, heartbeat, DESK, platform, grace_s=1)
+    task = asyncio.create_task(delivery.run(stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await asyncio.wait_for(task, WAIT_S)
+
+
+async def until(store: Store, *states: str) -> None:
+    """Wait until the replies are in these states."""
+    async with asyncio.timeout(WAIT_S):
+        while await scenes.column(store, "outbox.state") != list(states):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def until_shown(platform: Platform, *texts: str) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while platform.shown != list(texts):  # noqa: ASYNC110 the platform sets no event
+            await asyncio.sleep(0.01)
+
+
+async def test_an_edit_refused_while_a_reply_grows_is_tried_again_at_its_end(store: Store) -> None:
+    platform = Platform()
+    async with delivering(store, platform):
+        turn = await begin(store)
+        await draft(store, turn, "half")
+        await until_shown(platform, "half")
+        platform.edit_fails.append(Rejected("too many edits", code="limit"))
+        await draft(store, turn, "half and")
+        async with asyncio.timeout(WAIT_S):
+            while not platform.edits:  # noqa: ASYNC110 the platform sets no event
+                await asyncio.sleep(0.01)
+        await finish(store, turn, "half and half")
+        await until(store, "sent")
+    assert platform.shown == ["half and half"]
+
+
+async def test_a_reply_whose_end_cannot_be_shown_does_not_count_as_sent(store: Store) -> None:
+    platform = Platform()
+    async with delivering(store, platform):
+        turn = await begin(store)
+        await draft(store, turn, "half")
+        await until_shown(platform, "half")
+        platform.edit_fails.append(Rejected("message gone", code="message_not_found"))
+        await finish(store, turn, "half and half")
+        await until(store, "dead")
+    assert await scenes.column(store, "outbox.reason") == ["message_not_found"]
+
+
+async def test_an_edit_of_unknown_outcome_is_repeated(store: Store) -> None:
+    platform = Platform()
+    async with delivering(store, platform):
+        turn = await begin(store)
+        await draft(store, turn, "half")
+        await until_shown(platform, "half")
+        platform.edit_fails.append(OutcomeUnknown("no answer"))
+        await finish(store, turn, "half and half")
+        await until(store, "sent")
+    assert platform.shown == ["half and half"]
+
+
+async def test_a_process_whose_lease_was_late_sends_its_replies_all_the_same(store: Store) -> None:
+    platform = Platform()
+    await put_reply(store, "first")
+    await put_reply(store, "second")
+    async with delivering(store, platform, LateOnce):
+        await until(store, "sent", "sent")
+    assert platform.shown == ["first", "second"]
+
+
+async def test_a_reply_that_its_living_holder_left_off_is_in_doubt_and_free(store: Store) -> None:
+    await put_reply(store)
+    (row,) = await take_replies(store, "one")
+    await store.write(lambda tx: outbox.let_go(tx, row.id, "another"))
+    assert await take_replies(store, "two") == []
+    await store.write(lambda tx: outbox.let_go(tx, row.id, "one"))
+    (again,) = await take_replies(store, "two")
+    assert [part.state for part in again.parts.values()] == ["unknown"]
+
+
+async def test_a_send_that_surely_failed_is_repeated_in_its_order(store: Store) -> None:
+    platform = Platform()
+    platform.send_fails.append(NotSent("busy", retry_after_s=0.1))
+    await put_reply(store, "first")
+    await put_reply(store, "second")
+    async with delivering(store, platform):
+        await until(store, "sent", "sent")
+    assert platform.shown == ["first", "second"]
+
+
+async def test_a_send_of_unknown_outcome_is_never_repeated_silently(store: Store) -> None:
+    platform = Platform()
+    platform.send_fails.append(OutcomeUnknown("no answer"))
+    await put_reply(store, "first")
+    await put_reply(store, "second")
+    async with delivering(store, platform):
+        await until(store, "unknown", "sent")
+    assert platform.shown == ["second"]
+
+
+async def test_a_long_reply_is_sent_in_parts_of_the_platform_s_size(store: Store) -> None:
+    platform = Platform()
+    paragraphs = [f"{number} " + "word " * 35 for number in range(3)]
+    await put_reply(store, "\n\n".join(paragraphs))
+    async with delivering(store, platform):
+        await until(store, "sent")
+    assert [text.strip() for text in platform.shown] == [text.strip() for text in paragraphs]
