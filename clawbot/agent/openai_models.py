@@ -14,6 +14,7 @@ from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.providers.zai import ZaiProvider
 
 from clawbot.agent.endpoint import Endpoint
+from clawbot.agent.openai_requests import PlainCompletions
 
 
 def build_model(endpoint: Endpoint, model_name: str) -> OpenAIChatModel | OpenAIResponsesModel:
@@ -27,7 +28,8 @@ def build_model(endpoint: Endpoint, model_name: str) -> OpenAIChatModel | OpenAI
     # The SDK reads both from the environment; no other provider may learn them.
     client.organization = client.project = None
     # The SDK imports both on first use; here it does not hold up the event loop.
-    _ = client.chat.completions, client.responses
+    _ = client.chat, client.responses
+    client.chat.__dict__["completions"] = PlainCompletions(client)
     if endpoint.dialect.api == "openai":
         return OpenAIResponsesModel(model_name, provider=OpenAIProvider(openai_client=client))
     if endpoint.dialect.name == "zai":

@@ -6,6 +6,8 @@ before it and the next start goes on. A database made by a newer clawbot is refu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from alembic import command
@@ -16,6 +18,8 @@ from sqlalchemy import Connection, Engine
 
 from clawbot.errors import SchemaMismatch
 from clawbot.store.engine import while_busy
+
+ADVISORY_LOCK = 0x636C6177  # "claw": held while a PostgreSQL database is upgraded
 
 
 def _alembic(connection: Connection | None = None) -> Config:
@@ -45,15 +49,30 @@ def upgrade(engine: Engine) -> None:
     with engine.connect() as connection:
         if current_revision(connection) == newest_revision():
             return
-        # SQLite: one lock from the first look to the commit, so that two processes take turns.
-        while_busy(lambda: connection.exec_driver_sql("BEGIN EXCLUSIVE"))
-        try:
+        with _turn_of(connection):
             _refuse_newer(connection)
             command.upgrade(_alembic(connection), "head")
-        except BaseException:
-            connection.exec_driver_sql("ROLLBACK")
-            raise
+
+
+@contextmanager
+def _turn_of(connection: Connection) -> Iterator[None]:
+    """One transaction and one lock from the first look to the commit: processes take turns."""
+    is_postgres = connection.dialect.name == "postgresql"
+    if is_postgres:
+        connection.exec_driver_sql(f"SELECT pg_advisory_lock({ADVISORY_LOCK})")
+        connection.exec_driver_sql("BEGIN")
+    else:
+        while_busy(lambda: connection.exec_driver_sql("BEGIN EXCLUSIVE"))
+    try:
+        yield
+    except BaseException:
+        connection.exec_driver_sql("ROLLBACK")
+        raise
+    else:
         connection.exec_driver_sql("COMMIT")
+    finally:
+        if is_postgres:
+            connection.exec_driver_sql(f"SELECT pg_advisory_unlock({ADVISORY_LOCK})")
 
 
 def _refuse_newer(connection: Connection) -> None:

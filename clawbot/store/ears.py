@@ -1,0 +1,52 @@
+"""Who listens in this process, whatever carries the rings to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+
+class Ear:
+    """One listener; see `ports.Wakeup`."""
+
+    def __init__(self, ears: Ears, topics: Iterable[str]) -> None:
+        self.topics = frozenset(topics)
+        self.rung = asyncio.Event()
+        self._ears = ears
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Wait for a ring, at most `timeout_s`."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.rung.wait()
+        except TimeoutError:
+            return False
+        self.rung.clear()
+        return True
+
+    def close(self) -> None:
+        """Hear no more."""
+        self._ears.forget(self)
+
+
+class Ears:
+    """The listeners of one process; used on its event loop alone."""
+
+    def __init__(self) -> None:
+        self._listening: set[Ear] = set()
+
+    def listen(self, topics: Sequence[str]) -> Ear:
+        """Hear the rings of `topics` from now on."""
+        ear = Ear(self, topics)
+        self._listening.add(ear)
+        return ear
+
+    def forget(self, ear: Ear) -> None:
+        """Let a listener go."""
+        self._listening.discard(ear)
+
+    def ring(self, topics: set[str]) -> None:
+        """Wake those who listen to one of `topics`."""
+        for ear in self._listening:
+            if ear.topics & topics:
+                ear.rung.set()
