@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
+import structlog
+
+from clawbot.errors import StoreUnavailable
 from clawbot.history import Entry
-from clawbot.ports import Clock, Store
+from clawbot.ports import Clock, Store, T, Unit
 from clawbot.recollection import Reach, Recollection
 from clawbot.store import history, memories, turns
 from clawbot.store.claims import Claim
 
+log = structlog.get_logger(__name__)
+
+STORE_RETRY_S = 1.0
+
 
 class StoreJournal:
-    """A turn's `agent.loop.Journal` in the store."""
+    """A turn's `agent.loop.Journal` in the store.
+
+    While the store is out of reach it waits, for the model was paid for what there is to record;
+    the turn's own bounds, its lease and its time, end the waiting.
+    """
 
     def __init__(self, store: Store, clock: Clock, claim: Claim) -> None:
         self.turn_id = claim.turn_id
@@ -24,22 +35,33 @@ class StoreJournal:
     async def recall(self, reach: Reach) -> Recollection:
         """What the turn begins with, or goes on with."""
         claim = self._claim
-        return await self._store.read(
-            lambda tx: memories.recall(tx, claim.session, claim.epoch, claim.turn_id, reach)
+        return await self._insist(
+            self._store.read,
+            lambda tx: memories.recall(tx, claim.session, claim.epoch, claim.turn_id, reach),
         )
 
     async def record(self, entries: Sequence[Entry], *, is_progress: bool = True) -> list[Entry]:
         """See `Journal`."""
         now_ms = self._clock.now_ms()
-        return await self._store.write(
-            lambda tx: turns.record(tx, self._claim, entries, now_ms, is_progress=is_progress)
+        return await self._insist(
+            self._store.write,
+            lambda tx: turns.record(tx, self._claim, entries, now_ms, is_progress=is_progress),
         )
 
     async def recorded(self) -> list[Entry]:
         """What the turn itself has recorded so far."""
         claim = self._claim
-        return await self._store.read(
+        return await self._insist(
+            self._store.read,
             lambda tx: history.of_turn(
                 tx, claim.session, claim.epoch, claim.turn_id, after=claim.first_seq
-            )
+            ),
         )
+
+    async def _insist(self, run: Callable[[Unit[T]], Awaitable[T]], unit: Unit[T]) -> T:
+        while True:
+            try:
+                return await run(unit)
+            except StoreUnavailable as error:
+                log.warning("journal_unavailable", error=str(error))
+                await self._clock.sleep(STORE_RETRY_S)

@@ -107,9 +107,7 @@ class TurnRun:
         except TurnStopped:
             outcome = await self._stopped()
         if outcome is None:
-            now_ms = self._clock.now_ms()
-            await self._store.write(lambda tx: claims.give_back(tx, claim, now_ms))
-            return "given_back"
+            return await self._give_back()
         self._timing.error_id = outcome.error_id
         finishing = self._clock.monotonic()
         state = await self._finish(outcome)
@@ -134,6 +132,10 @@ class TurnRun:
             self.straggler = work
         elif not work.cancelled():
             return work.result()
+        if not self._ending.done():
+            error_id = new_error_id()
+            log.error("agent_cancelled_itself", error_id=error_id)
+            return self._failed("crashed", error_id)
         why = self._ending.result()
         if why == "lease":
             raise LeaseLost
@@ -189,7 +191,9 @@ class TurnRun:
         return Outcome(state="stopped", entries=tuple(entries))
 
     async def _finish(self, outcome: Outcome) -> str:
-        """Commit the end, for as long as the lease holds."""
+        """Commit the end, for as long as the lease holds; one that cannot be written at all becomes
+        a visible error, so that it disturbs no other turn.
+        """
         while True:
             now_ms = self._clock.now_ms()
             try:
@@ -199,8 +203,28 @@ class TurnRun:
                 await self._clock.sleep(STORE_RETRY_S)
             except TurnStopped:
                 outcome = await self._stopped()
+            except LeaseLost:
+                raise
+            except Exception:
+                if outcome.state == "failed":
+                    raise
+                error_id = new_error_id()
+                log.exception("turn_end_refused", error_id=error_id)
+                outcome = self._failed("crashed", error_id)
             else:
                 return outcome.state
+
+    async def _give_back(self) -> str:
+        """Let another worker go on with the turn."""
+        while True:
+            unit = partial(claims.give_back, turn=self.claim, now_ms=self._clock.now_ms())
+            try:
+                await self._store.write(unit)
+            except StoreUnavailable as error:
+                log.warning("give_back_failed", error=str(error))
+                await self._clock.sleep(STORE_RETRY_S)
+            else:
+                return "given_back"
 
     def _end(self, tx: Transaction, outcome: Outcome, now_ms: int) -> None:
         if outcome.state == "parked":
