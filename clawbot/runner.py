@@ -140,7 +140,7 @@ class SessionRunner:
         text = await self._task_context(claim, saved)
         if not text:
             return around
-        return replace(around, documents=((f"task {claim.session.task}", text),))
+        return replace(around, documents=((seed.document_name(claim.session), text),))
 
     async def _task_context(self, claim: Claim, saved: SavedTexts) -> str:
         """The context document as the turn's requests hold it; "" where there is none."""

@@ -8,6 +8,7 @@ the global context; from the second turn on a line reminds the model of what it 
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,8 @@ MOST_BYTES = 1 << 20
 """A longer document is cut when it is made."""
 
 TASK = "{task}"
+
+_UNSAFE = re.compile(r"[^\w.@+-]")
 
 
 class SeedFailed(ClawbotError):
@@ -74,6 +77,11 @@ def shown(seed: Seed, limit_bytes: int, file_name: str) -> str:
 def full_text_name(seed: Seed) -> str:
     """The file under which the whole of a shortened document can be read."""
     return f"task-context-{seed.hash[:12]}.md"
+
+
+def document_name(key: SessionKey) -> str:
+    """The name under which a request holds the document; a task's id is a stranger's text."""
+    return f"task {_UNSAFE.sub('_', key.task or '')}"
 
 
 def reminder(key: SessionKey) -> Entry:

@@ -9,6 +9,7 @@ import pytest
 
 from clawbot.ports import Store
 from tests.contracts.sqlite_ground import SqliteGround, make_template
+from tests.simulators.model import ModelSimulator, Reply
 
 
 @pytest.fixture(scope="session")
@@ -29,3 +30,11 @@ async def ground(store_template: Path) -> AsyncIterator[SqliteGround]:
 @pytest.fixture
 async def store(ground: SqliteGround) -> Store:
     return await ground.open("test")
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[ModelSimulator]:
+    """The model; it says ok to what no test expects."""
+    async with ModelSimulator(lambda _: Reply(text="ok")) as simulator:
+        yield simulator
+        assert simulator.violations == []
