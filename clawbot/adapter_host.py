@@ -37,6 +37,7 @@ class AdapterHost:
         intake: Intake,
         *,
         grace_s: float,
+        thread_messages: int = 0,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -44,6 +45,7 @@ class AdapterHost:
         self._channel = channel
         self._adapter = adapter
         self._intake = intake
+        self._thread_messages = thread_messages
         self._delivery = Delivery(store, clock, heartbeat, channel, adapter, grace_s=grace_s)
         self._last_in_ms: int | None = None
 
@@ -83,6 +85,7 @@ class AdapterHost:
                     self._heartbeat.process_id,
                     self._channel,
                     self._adapter,
+                    thread_messages=self._thread_messages,
                 )
                 side_tasks.append(group.create_task(enrichment.run(), name="enrichment"))
             if isinstance(self._adapter, Typing):

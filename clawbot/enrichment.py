@@ -7,14 +7,15 @@ deadline, and the message is queued, with placeholders where that failed.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 
 import structlog
 
 from clawbot.errors import StoreUnavailable
 from clawbot.messages import InboundMessage, cleaned
-from clawbot.ports import Clock, Enricher, Store
-from clawbot.store import inbox
+from clawbot.ports import Clock, Enricher, Store, ThreadReader, Transaction
+from clawbot.store import inbox, overheard
 from clawbot.store.topics import enrich_topic
 
 log = structlog.get_logger(__name__)
@@ -25,16 +26,27 @@ LEAST_TIME_S = 1.0
 
 
 class Enrichment:
-    """The enrichment loop of one adapter process."""
+    """The enrichment loop of one adapter process.
+
+    thread_messages: how much of a thread is read that a session begins in.
+    """
 
     def __init__(
-        self, store: Store, clock: Clock, process_id: str, channel: str, enricher: Enricher
+        self,
+        store: Store,
+        clock: Clock,
+        process_id: str,
+        channel: str,
+        enricher: Enricher,
+        *,
+        thread_messages: int = 0,
     ) -> None:
         self._store = store
         self._clock = clock
         self._process_id = process_id
         self._channel = channel
         self._enricher = enricher
+        self._thread_messages = thread_messages
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -79,10 +91,12 @@ class Enrichment:
 
     async def _complete(self, row_id: int, raw: str, deadline_ms: int) -> None:
         message: InboundMessage | None = None
+        earlier: Sequence[InboundMessage] = ()
         seconds = max(LEAST_TIME_S, (deadline_ms - self._clock.now_ms()) / 1000)
         try:
             async with asyncio.timeout(seconds):
                 message = cleaned(await self._enricher.enrich(raw))
+                earlier = await self._read_earlier(row_id, raw)
         except TimeoutError:
             log.warning("enrichment_timed_out", channel=self._channel, inbox_id=row_id)
         except Exception:
@@ -92,9 +106,10 @@ class Enrichment:
             try:
                 await self._store.write(
                     partial(
-                        inbox.complete,
+                        _complete,
                         row_id=row_id,
                         message=message,
+                        earlier=earlier,
                         now_ms=self._clock.now_ms(),
                     )
                 )
@@ -103,3 +118,23 @@ class Enrichment:
                 await self._clock.sleep(LOOK_AGAIN_S)
             else:
                 return
+
+    async def _read_earlier(self, row_id: int, raw: str) -> Sequence[InboundMessage]:
+        """What was said in the message's thread before we were called into it."""
+        if not isinstance(self._enricher, ThreadReader) or not self._thread_messages:
+            return ()
+        if not await self._store.read(partial(overheard.joins_thread, row_id=row_id)):
+            return ()
+        found = await self._enricher.earlier(raw, self._thread_messages)
+        return [cleaned(message) for message in found]
+
+
+def _complete(
+    tx: Transaction,
+    row_id: int,
+    message: InboundMessage | None,
+    earlier: Sequence[InboundMessage],
+    now_ms: int,
+) -> None:
+    overheard.keep_earlier(tx, earlier, now_ms)
+    inbox.complete(tx, row_id=row_id, message=message, now_ms=now_ms)

@@ -24,7 +24,7 @@ from clawbot.messages import Accepted, ChatType, InboundMessage, cleaned
 from clawbot.ports import Clock, Store, Transaction
 from clawbot.router import Route, route
 from clawbot.session_key import SessionKey
-from clawbot.store import events, inbox, inline, outbox, places, sessions, stops
+from clawbot.store import events, inbox, inline, outbox, overheard, places, sessions, stops
 from clawbot.store.directory import StoredDirectory
 
 log = structlog.get_logger(__name__)
@@ -38,6 +38,7 @@ class ChannelRules:
 
     can_edit: whether the adapter can change sent messages, so that replies may grow.
     can_enrich: whether it completes messages; without, an incomplete one is taken as it is.
+    can_read_threads: whether it can tell what stood in a thread before we were called into it.
     """
 
     policy: ChannelPolicy
@@ -49,6 +50,7 @@ class ChannelRules:
     enrich_ms: int
     late_after_ms: int
     is_owner: Callable[[str], bool] = lambda _user_id: False
+    can_read_threads: bool = False
 
 
 class Intake:
@@ -312,7 +314,8 @@ def _queue(
 ) -> Accepted:
     if (row_id := inline.take_more(tx, message, way.session, now_ms)) is not None:
         return _accepted("more", row_id, way.session)
-    waits = message.is_incomplete and rules.can_enrich
+    joins = _joins_thread(tx, message, way, rules, now_ms)
+    waits = (message.is_incomplete or joins) and rules.can_enrich
     age_ms = 0 if message.sent_at_ms is None else now_ms - message.sent_at_ms
     accepted = _enqueue(
         tx,
@@ -323,10 +326,22 @@ def _queue(
         now_ms,
         is_late=age_ms > rules.late_after_ms,
         enrich_by_ms=now_ms + rules.enrich_ms if waits else None,
+        reason=overheard.JOINS_THREAD if joins else "",
     )
     if waits:
         inbox.ring_enrichers(tx, message.channel)
     return accepted
+
+
+def _joins_thread(
+    tx: Transaction, message: InboundMessage, way: Route, rules: ChannelRules, now_ms: int
+) -> bool:
+    """Whether this begins a session in a thread in which others have talked without us."""
+    if message.thread is None or message.chat_type is not ChatType.GROUP:
+        return False
+    if not rules.can_read_threads or not rules.context_rows or rules.policy.scope != "thread":
+        return False
+    return not StoredDirectory(tx, message, now_ms).has_session(str(way.session))
 
 
 def _enqueue(
@@ -339,6 +354,7 @@ def _enqueue(
     *,
     is_late: bool = False,
     enrich_by_ms: int | None = None,
+    reason: str = "",
 ) -> Accepted:
     is_direct = message.chat_type is ChatType.DM
     numbers = sessions.take_numbers(
@@ -363,6 +379,7 @@ def _enqueue(
         place_thread=None if way is None else way.place.thread,
         is_late=is_late,
         enrich_by_ms=enrich_by_ms,
+        reason=reason,
     )
     data = {"inbox": row_id, "text": message.text, "sender": message.sender.name}
     events.append(tx, session, numbers.last_seq, numbers.epoch, "accepted", data, now_ms)

@@ -197,6 +197,17 @@ class Enricher(Protocol):
 
 
 @runtime_checkable
+class ThreadReader(Protocol):
+    """Can read what stood in a thread before somebody called us into it."""
+
+    async def earlier(self, raw: str, limit: int) -> Sequence[InboundMessage]:
+        """The newest `limit` messages before this one in its thread, oldest first. Whatever can be
+        read of them is returned, perhaps nothing; only a failure of our own is raised.
+        """
+        ...
+
+
+@runtime_checkable
 class PayloadReader(Protocol):
     """Reads recorded payloads, for `explain`."""
 

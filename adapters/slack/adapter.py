@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import structlog
@@ -33,6 +33,7 @@ from adapters.slack.recorded import read_recorded
 from adapters.slack.references import Reference
 from adapters.slack.signs import Signs
 from adapters.slack.socket import SocketReceiver, Timings
+from adapters.slack.threads import ThreadHistory
 from clawbot.errors import ChannelBroken, NotSent, OutcomeUnknown, Rejected, SendError
 from clawbot.messages import (
     ChannelHealth,
@@ -74,6 +75,7 @@ class SlackAdapter:
         chat = ChatApi(self._api)
         self._messenger = Messenger(name, chat, Pacer(clock), clock, streams=config.streaming)
         self._messenger.people = lambda: self._names.people
+        self._threads = ThreadHistory(name, chat, self._names)
         self._signs = Signs(name, chat, clock, emoji=config.typing_reaction)
 
     # -- life cycle --------------------------------------------------------------------------------
@@ -221,6 +223,10 @@ class SlackAdapter:
     async def enrich(self, raw: str) -> InboundMessage:
         """Load the names and files that a message lacks; what cannot be had reads as its id."""
         return await self._names.complete(object_of(json.loads(raw)))
+
+    async def earlier(self, raw: str, limit: int) -> Sequence[InboundMessage]:
+        """What stood in the message's thread before it, as far as Slack tells."""
+        return await self._threads.before(raw, limit)
 
     def read_payload(self, headers: Mapping[str, str], body: bytes) -> InboundMessage | Ignored:
         """Parse a recorded request body, event or Socket Mode envelope."""

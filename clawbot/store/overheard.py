@@ -6,11 +6,17 @@ session; how far a session was given them is kept per thread, because one sessio
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlalchemy import Insert, bindparam, select
 
+from clawbot.messages import InboundMessage
 from clawbot.ports import InsertOf, Transaction
-from clawbot.store.inbox import InboxRow, context_of
-from clawbot.store.schema import context_marks
+from clawbot.store.inbox import InboxRow, StoredMeanwhile, context_of, put
+from clawbot.store.schema import context_marks, inbox
+
+JOINS_THREAD = "joins_thread"
+"""The reason of a row that begins a session in a thread in which others have talked before."""
 
 _MARK = select(context_marks.c.given_id).where(
     context_marks.c.session_key == bindparam("of_session"),
@@ -36,7 +42,23 @@ def take(tx: Transaction, first: InboxRow, limit: int) -> list[InboxRow]:
                 "given_id": rows[-1].id,
             },
         )
-    return rows
+    # What was read from the platform later than it was said has a later row.
+    return sorted(rows, key=lambda row: (row.sent_ms or row.accepted_ms, row.id))
+
+
+def joins_thread(tx: Transaction, row_id: int) -> bool:
+    """Whether what stood in the row's thread before it is still to be read."""
+    reason = select(inbox.c.reason).where(inbox.c.id == row_id, inbox.c.state == "received")
+    return tx.conn.execute(reason).scalar_one_or_none() == JOINS_THREAD
+
+
+def keep_earlier(tx: Transaction, messages: Sequence[InboundMessage], now_ms: int) -> None:
+    """Keep messages of a thread as its context; those that we know already stay what they are."""
+    for message in messages:
+        try:
+            put(tx, message, state="context", now_ms=now_ms, reason=JOINS_THREAD)
+        except StoredMeanwhile:
+            continue
 
 
 def _marking(insert: InsertOf) -> Insert:
