@@ -9,19 +9,22 @@ A person is known by the openid, which is the chat too. There are no threads and
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 import structlog
 
 from adapters.health import Health
 from adapters.wechat.api import WechatApi
 from adapters.wechat.budget import PER_MESSAGE, Budget
-from adapters.wechat.callback import Callback, Turnstile
+from adapters.wechat.callback import Callback, Turnstile, envelope_of
 from adapters.wechat.config import WechatConfig
 from adapters.wechat.exchanges import Exchanges
 from adapters.wechat.failures import NO_PERMISSION
 from adapters.wechat.http import HttpReceiver
+from adapters.wechat.inbound import parse_message
 from adapters.wechat.outbound import MAX_SIZE, hint_newer, hint_rest, measure
 from adapters.wechat.plain import render
+from adapters.wechat.recorded import open_recorded
 from clawbot.errors import (
     ChannelBroken,
     NotSent,
@@ -30,7 +33,15 @@ from clawbot.errors import (
     SendError,
     WindowClosed,
 )
-from clawbot.messages import ChannelHealth, Limits, MessageRef, OutboundPart, ReplyRoute
+from clawbot.messages import (
+    ChannelHealth,
+    Ignored,
+    InboundMessage,
+    Limits,
+    MessageRef,
+    OutboundPart,
+    ReplyRoute,
+)
 from clawbot.ports import Accept, Clock
 
 log = structlog.get_logger(__name__)
@@ -48,7 +59,7 @@ def open_adapter(name: str, config: WechatConfig, clock: Clock) -> WechatAdapter
 
 
 class WechatAdapter:
-    """A `ChannelAdapter` that can also show typing and tell its health."""
+    """A `ChannelAdapter` that can also show typing, tell its health and explain payloads."""
 
     def __init__(self, name: str, config: WechatConfig, clock: Clock) -> None:
         self._name = name
@@ -100,6 +111,15 @@ class WechatAdapter:
     def health(self) -> ChannelHealth:
         """The state now, judged by the connection."""
         return self._health.snapshot()
+
+    def read_payload(self, headers: Mapping[str, str], body: bytes) -> InboundMessage | Ignored:
+        """Parse a recorded request body, for `explain`."""
+        del headers
+        opened = open_recorded(envelope_of(self._config), body)
+        if isinstance(opened, Ignored):
+            return opened
+        fields, raw = opened
+        return parse_message(fields, channel=self._name, raw=raw, menu=self._config.menu)
 
     def _listening(self, url: str) -> None:
         self._health.learn(listening=url)

@@ -56,6 +56,18 @@ class Turnstile:
     on_message: Callable[[str, bool], None]
 
 
+def envelope_of(config: WechatConfig) -> Envelope | None:
+    """What opens and seals; None in plain mode."""
+    key = config.encoding_aes_key
+    if key is None:
+        return None
+    return Envelope(
+        token=config.token.get_secret_value(),
+        aes_key=key.get_secret_value(),
+        receive_ids=[config.app_id],
+    )
+
+
 class Callback:
     """The door of one account, for one `accept`."""
 
@@ -75,14 +87,7 @@ class Callback:
         self._exchanges = exchanges
         self._turnstile = turnstile
         self._token = config.token.get_secret_value()
-        key = config.encoding_aes_key
-        self._envelope = (
-            None
-            if key is None
-            else Envelope(
-                token=self._token, aes_key=key.get_secret_value(), receive_ids=[config.app_id]
-            )
-        )
+        self._envelope = envelope_of(config)
 
     async def handle_http(
         self, method: str, headers: Mapping[str, str], query: Mapping[str, str], raw_body: bytes

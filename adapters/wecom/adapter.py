@@ -8,15 +8,26 @@ A member is known by the user id, which is the chat too.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from adapters.health import Health
 from adapters.wechat.http import HttpReceiver
+from adapters.wechat.recorded import open_recorded
 from adapters.wecom.api import CHECK_INTERVAL_S, WecomApi
-from adapters.wecom.callback import Callback
+from adapters.wecom.callback import Callback, envelope_of
 from adapters.wecom.config import WecomConfig
+from adapters.wecom.inbound import parse_message
 from adapters.wecom.outbound import APP_LIMIT_BYTES, measure_app, render_app
 from adapters.wecom.repeats import Repeats
 from clawbot.errors import ChannelBroken, NotSent, Rejected, SendError
-from clawbot.messages import ChannelHealth, Limits, MessageRef, OutboundPart
+from clawbot.messages import (
+    ChannelHealth,
+    Ignored,
+    InboundMessage,
+    Limits,
+    MessageRef,
+    OutboundPart,
+)
 from clawbot.ports import Accept, Clock
 
 _ACCOUNT_HINT = "check corp_id, secret and the trusted IPs of the app"
@@ -28,7 +39,10 @@ def open_adapter(name: str, config: WecomConfig, clock: Clock) -> WecomAdapter:
 
 
 class WecomAdapter:
-    """A `ChannelAdapter` that can also tell its health. Its sends may be repeated."""
+    """A `ChannelAdapter` that can also tell its health and explain payloads.
+
+    Its sends may be repeated.
+    """
 
     limits = Limits(max_size=APP_LIMIT_BYTES, has_idempotency_keys=True)
 
@@ -87,6 +101,18 @@ class WecomAdapter:
     def health(self) -> ChannelHealth:
         """The state now, judged by the connection."""
         return self._health.snapshot()
+
+    def read_payload(self, headers: Mapping[str, str], body: bytes) -> InboundMessage | Ignored:
+        """Parse a recorded request body, for `explain`."""
+        del headers
+        opened = open_recorded(envelope_of(self._config), body)
+        if isinstance(opened, Ignored):
+            return opened
+        fields, raw = opened
+        config = self._config
+        return parse_message(
+            fields, channel=self._name, raw=raw, menu=config.menu, agent_id=config.agent_id
+        )
 
     def _listening(self, url: str) -> None:
         self._health.learn(listening=url)

@@ -8,16 +8,19 @@ An answer is one stream; what does not fit into it, or comes too late for it, go
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import structlog
 
 from adapters.health import Health
 from adapters.payload import Json, object_of, text_of
 from adapters.wechat.failures import code_of, from_code
 from adapters.wechat.http import HttpReceiver
+from adapters.wechat.recorded import open_recorded
 from adapters.wecom.bot_inbound import BotFacts, BotRoute, parse_callback
 from adapters.wecom.bot_socket import BotSocket, Timings
 from adapters.wecom.bot_streams import Streams
-from adapters.wecom.bot_webhook import BotCallback, LateMessages
+from adapters.wecom.bot_webhook import BotCallback, LateMessages, envelope_of
 from adapters.wecom.config import WecomBotConfig
 from adapters.wecom.outbound import BOT_MAX_SIZE, measure_bot, render_bot
 from clawbot.errors import (
@@ -27,7 +30,14 @@ from clawbot.errors import (
     SendError,
     StoreUnavailable,
 )
-from clawbot.messages import ChannelHealth, Ignored, Limits, MessageRef, OutboundPart
+from clawbot.messages import (
+    ChannelHealth,
+    Ignored,
+    InboundMessage,
+    Limits,
+    MessageRef,
+    OutboundPart,
+)
 from clawbot.ports import Accept, Clock
 
 log = structlog.get_logger(__name__)
@@ -47,7 +57,7 @@ def open_adapter(
 
 
 class WecomBotAdapter:
-    """A `ChannelAdapter` that can also edit and tell its health."""
+    """A `ChannelAdapter` that can also edit, tell its health and explain payloads."""
 
     def __init__(self, name: str, config: WecomBotConfig, clock: Clock, timings: Timings) -> None:
         self._name = name
@@ -120,6 +130,15 @@ class WecomBotAdapter:
     def health(self) -> ChannelHealth:
         """The state now, judged by the connection."""
         return self._health.snapshot()
+
+    def read_payload(self, headers: Mapping[str, str], body: bytes) -> InboundMessage | Ignored:
+        """Parse a recorded request body, or a frame of the long connection, for `explain`."""
+        del headers
+        opened = open_recorded(envelope_of(self._config), body)
+        if isinstance(opened, Ignored):
+            return opened
+        payload = opened[0]
+        return parse_callback(object_of(payload.get("body")) or payload, self._facts)
 
     def _listening(self, url: str) -> None:
         self._health.learn(listening=url)

@@ -75,6 +75,16 @@ def _is_safe(url: str) -> bool:
     return bool(parts.hostname) and (parts.scheme == "https" or is_local)
 
 
+def envelope_of(config: WecomBotConfig) -> Envelope | None:
+    """What opens and seals; None where only the long connection is configured."""
+    token, key = config.token, config.encoding_aes_key
+    if token is None or key is None:
+        return None
+    return Envelope(
+        token=token.get_secret_value(), aes_key=key.get_secret_value(), receive_ids=[""]
+    )
+
+
 class BotCallback:
     """The door of one bot, for one `accept`."""
 
@@ -93,12 +103,10 @@ class BotCallback:
         self._accept = accept
         self._streams = streams
         self._late = late
-        token, key = config.token, config.encoding_aes_key
-        if token is None or key is None:
+        envelope = envelope_of(config)
+        if envelope is None:
             raise ValueError("mode: webhook needs token and encoding_aes_key")
-        self._envelope = Envelope(
-            token=token.get_secret_value(), aes_key=key.get_secret_value(), receive_ids=[""]
-        )
+        self._envelope = envelope
 
     async def handle_http(
         self, method: str, headers: Mapping[str, str], query: Mapping[str, str], raw_body: bytes

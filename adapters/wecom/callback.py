@@ -40,6 +40,15 @@ def open_sealed(envelope: Envelope, query: Mapping[str, str], encrypted: str, no
         raise Refused(str(error)) from error
 
 
+def envelope_of(config: WecomConfig) -> Envelope:
+    """What opens and seals."""
+    return Envelope(
+        token=config.token.get_secret_value(),
+        aes_key=config.encoding_aes_key.get_secret_value(),
+        receive_ids=[config.corp_id, *config.receive_ids],
+    )
+
+
 class Callback:
     """The door of one app, for one `accept`."""
 
@@ -48,11 +57,7 @@ class Callback:
         self._config = config
         self._clock = clock
         self._accept = accept
-        self._envelope = Envelope(
-            token=config.token.get_secret_value(),
-            aes_key=config.encoding_aes_key.get_secret_value(),
-            receive_ids=[config.corp_id, *config.receive_ids],
-        )
+        self._envelope = envelope_of(config)
 
     async def handle_http(
         self, method: str, headers: Mapping[str, str], query: Mapping[str, str], raw_body: bytes
