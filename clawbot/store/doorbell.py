@@ -13,12 +13,13 @@ import os
 import socket
 import stat
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import structlog
 
 from clawbot.errors import StartupError
+from clawbot.store.ears import Ears
 
 log = structlog.get_logger(__name__)
 
@@ -36,34 +37,11 @@ def bell_folder(state_dir: Path) -> Path:
     return Path(tempfile.gettempdir()) / f"clawbot-{os.getuid()}-{name}"
 
 
-class Ear:
-    """One listener; see `ports.Wakeup`."""
-
-    def __init__(self, bell: Doorbell, topics: Iterable[str]) -> None:
-        self.topics = frozenset(topics)
-        self.rung = asyncio.Event()
-        self._bell = bell
-
-    async def wait(self, timeout_s: float) -> bool:
-        """Wait for a ring, at most `timeout_s`."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self.rung.wait()
-        except TimeoutError:
-            return False
-        self.rung.clear()
-        return True
-
-    def close(self) -> None:
-        """Hear no more."""
-        self._bell.ears.discard(self)
-
-
 class Doorbell:
     """This process's bell, and the way to ring the others'."""
 
     def __init__(self, folder: Path, path: Path, sock: socket.socket) -> None:
-        self.ears: set[Ear] = set()
+        self.ears = Ears()
         self._folder = folder
         self._path = path
         self._socket = sock
@@ -94,12 +72,6 @@ class Doorbell:
         except OSError as error:
             raise StartupError(f"doorbell in {folder}: {error.strerror}") from error
         return cls(folder, path, sock)
-
-    def listen(self, topics: Sequence[str]) -> Ear:
-        """Hear the rings of `topics` from now on."""
-        ear = Ear(self, topics)
-        self.ears.add(ear)
-        return ear
 
     def ring(self, topics: Iterable[str]) -> None:
         """Wake all who listen to one of `topics`. Never blocks; may be called from any thread."""
@@ -136,6 +108,4 @@ class Doorbell:
             except BlockingIOError:
                 return
             topics = set(line.decode("utf-8", "replace").split("\n"))
-            for ear in self.ears:
-                if ear.topics & topics:
-                    ear.rung.set()
+            self.ears.ring(topics)

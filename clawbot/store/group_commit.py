@@ -336,7 +336,7 @@ class Readers:
             if not self._database.is_fault(error):
                 raise
             raise StoreUnavailable(
-                f"the store cannot be reached: {self._database.plain(error)}"
+                f"the store cannot be read: {self._database.plain(error)}"
             ) from error
         self._mine.conn = conn
         self._opened = [one for one in self._opened if not one.closed] + [conn]

@@ -115,7 +115,7 @@ class SqliteGround:
     async def close(self) -> None:
         """Close all stores; a store that a test broke is left to the end of the process."""
         for store in self._opened:
-            if store._writer.is_alive() and not store._closed:
+            if store._writes._thread.is_alive() and not store._closed:
                 await store.close()
         shutil.rmtree(self.folder)
 

@@ -11,7 +11,7 @@ from sqlalchemy import RowMapping, select, update
 from clawbot import intake
 from clawbot.messages import Accepted, InboundMessage
 from clawbot.ports import Transaction
-from clawbot.store import claims, inbox, processes, schema
+from clawbot.store import claims, inbox, overheard, processes, schema
 from clawbot.store.inbox import InboxRow, StoredMeanwhile
 from tests.contracts.broken.breaking import (
     Break,
@@ -122,12 +122,12 @@ INBOX_BREAKS = (
     Break(
         clause="test_context_is_given_at_most_once_to_each_session",
         fault="context is given again",
-        apply=changing(claims, "context_of", after_id=0),
+        apply=changing(overheard, "context_of", after_id=0),
     ),
     Break(
         clause="test_context_is_given_at_most_once_to_each_session",
         fault="a thread is given the talk around it",
-        apply=wrapping(claims, "context_of", context_of_anywhere),
+        apply=wrapping(overheard, "context_of", context_of_anywhere),
     ),
     Break(
         clause="test_a_message_being_completed_holds_later_ones_back",

@@ -162,12 +162,12 @@ TURN_BREAKS = (
     Break(
         clause="test_only_consecutive_messages_of_one_sender_join",
         fault="nothing joins",
-        apply=replacing(claims, "_joins", lambda _first, _row: False),
+        apply=replacing(claims, "joins", lambda _first, _row: False),
     ),
     Break(
         clause="test_messages_for_different_places_do_not_join",
         fault="the place is ignored",
-        apply=replacing(claims, "_joins", lambda first, row: first.sender == row.sender),
+        apply=replacing(claims, "joins", lambda first, row: first.sender == row.sender),
     ),
     Break(
         clause="test_a_turn_begins_with_its_messages_in_the_history",

@@ -13,23 +13,25 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from clawbot.errors import StoreUnavailable
 from clawbot.ports import Unit
-from clawbot.store import engine
-from clawbot.store.doorbell import Doorbell, Ear
-from clawbot.store.engine import SqliteStore, SqliteTransaction
+from clawbot.store import engine, group_commit
+from clawbot.store.doorbell import Doorbell
+from clawbot.store.ears import Ear
+from clawbot.store.engine import SqliteDatabase, SqliteStore, SqliteTransaction
+from clawbot.store.group_commit import GroupCommit
 from tests.contracts.broken.breaking import Break, nothing, replacing, rewrite, rewriting, wrapping
 from tests.contracts.sqlite_ground import SqliteGround, open_store
 
 
-def without_reruns(self: SqliteStore, conn: Connection, batch: list[Any]) -> set[str]:
+def without_reruns(self: GroupCommit, link: Any, batch: list[Any]) -> set[str]:
     """Let all of a batch share the fault of one."""
     try:
-        return self._transact(conn, batch)
+        return self._transact(link.connection(), batch)
     except Exception:
-        engine._roll_back(conn)
+        link.roll_back()
         raise
 
 
-def settle_all(self: SqliteStore, batch: list[Any]) -> None:
+def settle_all(self: GroupCommit, batch: list[Any]) -> None:
     """Forget that a caller may have left."""
     for job in batch:
         job.future.set_result(job.result)
@@ -50,22 +52,22 @@ def forgetful(_patch: pytest.MonkeyPatch, ground: SqliteGround) -> None:
 class RingingEarly(set[str]):
     """The rings of a unit, heard before its commit and whatever becomes of it."""
 
-    def __init__(self, bell: Doorbell) -> None:
+    def __init__(self, ring: Callable[[set[str]], None]) -> None:
         super().__init__()
-        self._bell = bell
+        self._ring = ring
 
     def add(self, topic: str) -> None:
-        self._bell.ring({topic})
+        self._ring({topic})
 
 
 def ring_early(
-    original: Callable[..., set[str]], self: SqliteStore, conn: Connection, batch: list[Any]
+    original: Callable[..., set[str]], self: GroupCommit, conn: Connection, batch: list[Any]
 ) -> set[str]:
     """Ring from within the units."""
     for job in batch:
 
         def unit(tx: SqliteTransaction, inner: Unit[Any] = job.unit) -> object:
-            tx.rings = RingingEarly(self._doorbell)
+            tx.rings = RingingEarly(self._ring)
             return inner(tx)
 
         job.unit = unit
@@ -107,12 +109,12 @@ WRITE_BREAKS = (
     Break(
         clause="test_a_unit_that_raises_leaves_nothing_and_its_neighbours_stay",
         fault="units have no savepoints",
-        apply=rewriting(ROLLBACK_TO_unit="SELECT 1"),
+        apply=rewriting(ROLLBACK_TO_SAVEPOINT_unit="SELECT 1"),
     ),
     Break(
         clause="test_a_burst_needs_few_commits",
         fault="each unit is committed by itself",
-        apply=replacing(engine, "BATCH_UNITS", 1),
+        apply=replacing(group_commit, "BATCH_UNITS", 1),
     ),
     Break(
         clause="test_units_run_in_the_order_in_which_they_were_asked_for",
@@ -122,18 +124,18 @@ WRITE_BREAKS = (
     Break(
         clause="test_a_failure_that_ends_the_transaction_spares_its_neighbours",
         fault="a lost batch is not run again",
-        apply=replacing(SqliteStore, "_commit", without_reruns),
+        apply=replacing(GroupCommit, "_commit", without_reruns),
     ),
     Break(
         clause="test_what_cannot_be_written_is_said_and_can_be_written_later",
         fault="the database's own exceptions come through",
-        apply=replacing(engine, "_is_database_fault", lambda _error: False),
+        apply=replacing(SqliteDatabase, "is_fault", lambda _self, _error: False),
         raises=(SQLAlchemyError,),
     ),
     Break(
         clause="test_a_cancelled_caller_hurts_nobody_else",
         fault="a caller that left is answered",
-        apply=replacing(SqliteStore, "_settle", settle_all),
+        apply=replacing(GroupCommit, "_settle", settle_all),
     ),
     Break(
         clause="test_a_read_sees_one_snapshot",
@@ -147,7 +149,7 @@ WRITE_BREAKS = (
             BEGIN_IMMEDIATE="SELECT 1",
             COMMIT="SELECT 1",
             SAVEPOINT_unit="SELECT 1",
-            RELEASE_unit="SELECT 1",
+            RELEASE_SAVEPOINT_unit="SELECT 1",
         ),
     ),
     Break(
@@ -167,7 +169,7 @@ BELL_BREAKS = (
     Break(
         clause="test_a_ring_wakes_a_listener_of_another_store_after_the_commit",
         fault="a ring comes before its commit",
-        apply=wrapping(SqliteStore, "_transact", ring_early),
+        apply=wrapping(GroupCommit, "_transact", ring_early),
     ),
     Break(
         clause="test_a_ring_wakes_a_listener_of_another_store_after_the_commit",
@@ -187,7 +189,7 @@ BELL_BREAKS = (
     Break(
         clause="test_other_topics_and_failed_units_ring_nobody",
         fault="a unit that fails rings",
-        apply=wrapping(SqliteStore, "_transact", ring_early),
+        apply=wrapping(GroupCommit, "_transact", ring_early),
     ),
     Break(
         clause="test_a_closed_ear_hears_no_more",
