@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Callable
@@ -257,7 +258,9 @@ async def _set(
         raise RequestRefused(
             f"model {model}: {problem[1]} (config {'.'.join(map(str, problem[0]))})"
         )
-    bound = None if dirs is None else checked_dirs(config.state_dir, dirs)
+    bound = None
+    if dirs is not None:
+        bound = await asyncio.to_thread(checked_dirs, config.state_dir, dirs)
     now_ms = SystemClock().now_ms()
 
     def change(tx: Transaction) -> None:

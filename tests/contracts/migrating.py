@@ -21,7 +21,7 @@ def main(path: str, count: str) -> None:
 
     def pause(_conn: object, _cursor: object, statement: str, *_rest: object) -> None:
         nonlocal left
-        if statement.lstrip().startswith(("CREATE", "INSERT")):
+        if statement.lstrip().startswith(("CREATE", "INSERT", "ALTER")):
             left -= 1
             if left == 0:
                 print("middle", flush=True)  # noqa: T201 - how the parent is told
