@@ -1,12 +1,12 @@
-"""Shows in the store what the supervisor knows of the adapters: restarting, degraded or broken.
+"""Shows in the store what the supervisor knows of the channels: restarting, degraded or broken.
 
-An adapter that runs reports its own health; this speaks for one that cannot.
+An adapter that runs reports its own health; this speaks for one that cannot, and for the page.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import structlog
 
@@ -27,12 +27,22 @@ _SHOWN_AS = {
 
 
 class ChannelBoard:
-    """Writes the latest states; `channels` maps the names of adapter children to channels."""
+    """Writes the latest states; `channels` maps the names of children to channels.
 
-    def __init__(self, store: Store, clock: Clock, channels: Mapping[str, str]) -> None:
+    silent: names of children that do not report their health themselves when they work.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        channels: Mapping[str, str],
+        silent: Collection[str] = (),
+    ) -> None:
         self._store = store
         self._clock = clock
         self._channels = channels
+        self._silent = silent
         self._latest: dict[str, ChildStatus] = {}
         self._shown: dict[str, ChildStatus] = {}
         self._changed = asyncio.Event()
@@ -53,13 +63,16 @@ class ChannelBoard:
 
     async def _show(self, status: ChildStatus) -> None:
         self._shown[status.name] = status
-        if status.state not in _SHOWN_AS:
+        if status.state in _SHOWN_AS:
+            health = ChannelHealth(
+                state=_SHOWN_AS[status.state],
+                detail=f"its process is {status.state}; see the log",
+                facts={"restarts": str(status.restarts), "exit_code": str(status.exit_code)},
+            )
+        elif status.state is ChildState.UP and status.name in self._silent:
+            health = ChannelHealth(state="up")
+        else:
             return
-        health = ChannelHealth(
-            state=_SHOWN_AS[status.state],
-            detail=f"the adapter process is {status.state}; see the log",
-            facts={"restarts": str(status.restarts), "exit_code": str(status.exit_code)},
-        )
 
         def unit(tx: Transaction) -> None:
             channel = self._channels[status.name]

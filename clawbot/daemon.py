@@ -32,6 +32,7 @@ from clawbot.transcripts import TranscriptKeeper
 
 log = structlog.get_logger(__name__)
 
+WEB = "web"
 WEB_URL_FILE = "web.url"
 """Where the web part writes the page's address with its token, in the state dir, mode 0600."""
 
@@ -79,9 +80,10 @@ def adapter(config: Config, channel: str) -> RunnablePart:
 def web(config: Config) -> RunnablePart:
     """The web page."""
     return RunnablePart(
-        name="web",
+        name=WEB,
         arguments=("web",),
         open_part=lambda store, process_id: web_part(config, store, process_id),
+        channel=WEB,
     )
 
 
@@ -170,7 +172,10 @@ class Daemon:
         self._stopping = Stopping()
         self._is_ready = asyncio.Event()
         self._board = ChannelBoard(
-            store, self._clock, {part.name: part.channel for part in parts if part.channel}
+            store,
+            self._clock,
+            {part.name: part.channel for part in parts if part.channel},
+            silent={WEB},
         )
 
     async def run(self, children: Sequence[Child], beside: Mapping[str, SideJob]) -> int:

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from clawbot.cli.ages import age
 from clawbot.clock import SystemClock
 from clawbot.config import Config
 from clawbot.ports import Store, Transaction
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from clawbot.store.views import SessionView
 
 SHOWN_CHARS = 400
-_AGES = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +100,8 @@ def show_list(found: Listed, as_json: bool) -> None:
         table.add_column(column, justify="right")
     for view in found.sessions:
         title = " ".join(view.words.split())[:60]
-        age = _age(now_ms - view.active_ms)
-        table.add_row(view.key, title, view.state, str(view.visible_total), age)
+        since = age(now_ms - view.active_ms)
+        table.add_row(view.key, title, view.state, str(view.visible_total), since)
     console = Console()
     console.print(table, markup=False) if found.sessions else console.print("no such session")
     totals = found.totals
@@ -140,11 +140,3 @@ def _plain(name: str, value: object) -> str:
 
 def _time(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _age(ms: int) -> str:
-    seconds = max(0, ms // 1000)
-    for unit, name in _AGES:
-        if seconds >= unit:
-            return f"{seconds // unit} {name}"
-    return "now"
