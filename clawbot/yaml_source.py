@@ -10,7 +10,7 @@ aliases. Merge keys (`<<`) and tags are refused, so that what stands in the file
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ruamel.yaml import YAML
@@ -89,7 +89,8 @@ def read_document(text: str, environ: Mapping[str, str]) -> Document:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else None
-        document.report((), f"not valid YAML: {_without_values(error)}", line=line)
+        hint = _hint(text.splitlines()[line - 1 : line]) if line else ""
+        document.report((), f"not valid YAML: {_without_values(error)}{hint}", line=line)
     except YAMLError as error:
         # Characters that YAML does not allow; the error's own text quotes the file.
         document.report((), f"not valid YAML: {type(error).__name__}")
@@ -100,6 +101,12 @@ def read_document(text: str, environ: Mapping[str, str]) -> Document:
 
 def _line(node: Node) -> int:
     return int(node.start_mark.line) + 1
+
+
+def _hint(lines: Sequence[str]) -> str:
+    """What to do about a bare variable within braces, which YAML reads as more braces."""
+    has_bare_variable = any(re.search(r"[{\[,].*\$\{", line) for line in lines)
+    return '; write {key: "${NAME}"} with quotes, within braces' if has_bare_variable else ""
 
 
 def _without_values(error: MarkedYAMLError) -> str:

@@ -194,6 +194,12 @@ def test_bad_yaml_is_told_with_its_line(yaml: Yaml, text: str, line: int, compla
     assert found.startswith(f"config (line {line}): {complaint}")
 
 
+def test_a_bare_variable_within_braces_is_told_how_to_write_it(yaml: Yaml) -> None:
+    (found,) = yaml.problems("a: 1\nb: {c: ${KEY}}\n")
+    assert found.startswith("config (line 2): not valid YAML: ")
+    assert found.endswith('; write {key: "${NAME}"} with quotes, within braces')
+
+
 def test_an_empty_file_points_to_the_example(yaml: Yaml) -> None:
     assert "clawbot.example.yaml" in yaml.problems("# nothing\n")[0]
 
