@@ -26,6 +26,7 @@ from clawbot.config_sections import (
     PROVIDER_KINDS,
     AllowLists,
     ChannelKeys,
+    CompactionConfig,
     ExistingFile,
     FolderPath,
     LimitsConfig,
@@ -40,6 +41,7 @@ from clawbot.config_sections import (
     WebConfig,
 )
 from clawbot.errors import ConfigError
+from clawbot.queueing import QueueRules
 from clawbot.session_key import RESERVED_CHANNELS
 from clawbot.yaml_source import Document, KeyPath, read_document
 
@@ -55,6 +57,9 @@ class Config(Section):
 
     state_dir: FolderPath
     """Where everything durable lives; made at the first start, readable by its owner alone."""
+    database: SecretStr | None = None
+    """postgresql://USER:PASSWORD@HOST:PORT/NAME; left out, a file in the state dir. Several hosts
+    can share a PostgreSQL database, each with a state dir of its own."""
     model: ModelName
     """PROVIDER:NAME, or offline (built in, without any network)."""
     providers: dict[str, ProviderConfig] = Field(default={})
@@ -71,6 +76,8 @@ class Config(Section):
     """Bounds of one run of the agent."""
     tasks: TasksConfig = TasksConfig()
     """What sub-sessions are given to know."""
+    compaction: CompactionConfig = CompactionConfig()
+    """How the beginning of a long conversation is summarised."""
     web: WebConfig = WebConfig()
     """The web page."""
     transcripts: bool = True
@@ -139,6 +146,7 @@ class ChannelPolicy:
     follow_threads: bool = True
     bots: Literal["deny", "allow"] = "deny"
     max_bot_turns: int = 10
+    queue: QueueRules = field(default_factory=QueueRules)
     case_insensitive_ids: bool = False
 
     def lists(self, ids: Sequence[str], wanted: str) -> bool:
@@ -256,6 +264,9 @@ class _Reader:
             follow_threads=keys.follow_threads,
             bots=keys.bots,
             max_bot_turns=keys.max_bot_turns,
+            queue=QueueRules(
+                policy=keys.queue, debounce_ms=keys.debounce_ms, limit=keys.queue_limit
+            ),
             case_insensitive_ids=channel_type.case_insensitive_ids,
         )
         return ChannelConfig(
@@ -274,6 +285,8 @@ class _Reader:
     def _check_models(self, config: Config, channels: Mapping[str, ChannelConfig]) -> None:
         """A model can only be used when its provider can be reached."""
         used: list[tuple[KeyPath, str]] = [(("model",), config.model)]
+        if config.compaction.model:
+            used.append((("compaction", "model"), config.compaction.model))
         used += [(("channels", c.name, "model"), c.model) for c in channels.values() if c.model]
         for path, model in used:
             problem = config.model_problem(model, path)

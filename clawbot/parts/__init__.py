@@ -26,7 +26,12 @@ STORE_FILE = "clawbot.db"
 
 
 async def open_store(config: Config) -> Store:
-    """Open the store of the state directory, its schema up to date. Raise StartupError."""
+    """Open the store that the config names, its schema up to date. Raise StartupError."""
+    if config.database is not None:
+        await asyncio.to_thread(prepare_state_dir, config.state_dir)
+        opens = await asyncio.to_thread(load, "clawbot.store.postgres:open_upgraded_store")
+        store: Store = await opens(config.database.get_secret_value())
+        return store
     path = config.state_dir / STORE_FILE
     bells = await asyncio.to_thread(_prepare_store, config.state_dir, path)
     return await open_sqlite_store(path, bells, uuid.uuid4().hex)
@@ -47,9 +52,7 @@ async def release_process(store: Store, process_id: str) -> None:
     await store.write(partial(processes.release, process_id=process_id))
 
 
-def worker_part(
-    config: Config, store: Store, process_id: str
-) -> AbstractAsyncContextManager[Part]:
+def worker_part(config: Config, store: Store, process_id: str) -> AbstractAsyncContextManager[Part]:
     """A worker."""
     return _open("clawbot.parts.worker:open_worker", config, store, process_id)
 

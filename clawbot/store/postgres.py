@@ -27,6 +27,7 @@ from clawbot.errors import StartupError
 from clawbot.ports import InsertOf, Store, Transaction, Unit, Wakeup
 from clawbot.store.ears import Ears
 from clawbot.store.group_commit import GroupCommit, Readers
+from clawbot.store.migrate import upgrade
 
 T = TypeVar("T")
 
@@ -258,6 +259,20 @@ async def open_postgres_store(url: str) -> PostgresStore:
         await bell.close()
         raise StartupError("store: the server takes no listening connection") from error
     return PostgresStore(engine, bell)
+
+
+async def open_upgraded_store(url: str) -> PostgresStore:
+    """Open the store after bringing its schema up to date. Raise StartupError."""
+
+    def prepare() -> None:
+        engine = open_postgres_engine(url)
+        try:
+            upgrade(engine)
+        finally:
+            engine.dispose()
+
+    await asyncio.to_thread(prepare)
+    return await open_postgres_store(url)
 
 
 _: tuple[type[Transaction], type[Store]] = (PostgresTransaction, PostgresStore)
