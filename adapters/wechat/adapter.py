@@ -49,6 +49,7 @@ log = structlog.get_logger(__name__)
 _SILENCE_FACTOR = 1.4  # of hold_s: past the end of an attempt the next one must have come
 _WRITE_TIMEOUT_S = 5.0
 _LOOK_AGAIN_S = 0.25
+_MAX_TOLD = 10_000
 _TYPING_LASTS_S = 12.0  # WeChat ends it after 15 s
 _ACCOUNT_HINT = "check app_id, app_secret and the IP white list of the account"
 
@@ -70,6 +71,7 @@ class WechatAdapter:
         self._budget = Budget(clock)
         self._health = Health(name)
         self._may_send = config.customer_service
+        self._told_to_ask: dict[str, None] = {}
         self.limits = Limits(
             max_size=MAX_SIZE, parts_per_inbound=PER_MESSAGE, typing_lasts_s=_TYPING_LASTS_S
         )
@@ -101,7 +103,11 @@ class WechatAdapter:
 
     def callback(self, accept: Accept) -> Callback:
         """The door for requests, without a server."""
-        turnstile = Turnstile(may_send=lambda: self._may_send, on_message=self._renew_budget)
+        turnstile = Turnstile(
+            may_send=lambda: self._may_send,
+            may_ask=lambda chat_id: not self._may_send or chat_id in self._told_to_ask,
+            on_message=self._renew_budget,
+        )
         return Callback(self._name, self._config, self._clock, accept, self._exchanges, turnstile)
 
     async def close(self) -> None:
@@ -188,6 +194,7 @@ class WechatAdapter:
         text = render(part.text)
         if left == 1 and part.part_no + 1 < part.part_count:
             text = hint_rest(text)
+            self._note_told(chat_id)
         try:
             await self._api.send_text(chat_id, text)
         except WindowClosed as error:
@@ -204,6 +211,12 @@ class WechatAdapter:
         self._budget.spend(chat_id)
         self._health.up()
         return MessageRef(id=part.key)
+
+    def _note_told(self, chat_id: str) -> None:
+        """Remember the newest chats that were told how to get the rest."""
+        self._told_to_ask[chat_id] = None
+        while len(self._told_to_ask) > _MAX_TOLD:
+            del self._told_to_ask[next(iter(self._told_to_ask))]
 
     def _note_permission(self, error: WindowClosed) -> None:
         """Without the permission the account goes on as one that only answers requests."""

@@ -49,10 +49,12 @@ class Turnstile:
     """What the callback asks the adapter while it handles a message.
 
     may_send: whether the account can send by itself, so that a request need not be held to the
-    end. on_message: told of everything a person did, before it is taken in; True = an event.
+    end. may_ask: whether this chat may have been told to ask for more. on_message: told once of
+    everything a person did; True = an event.
     """
 
     may_send: Callable[[], bool]
+    may_ask: Callable[[str], bool]
     on_message: Callable[[str, bool], None]
 
 
@@ -158,14 +160,18 @@ class Callback:
             if event == "subscribe" and self._config.welcome:
                 return self._passive(letter, self._config.welcome)
             return HttpAnswer()
-        self._turnstile.on_message(message.chat_id, bool(event))
         attempt = self._exchanges.begin(
             message.identity, message.chat_id, at_least=_attempt_by_time(fields, query)
         )
         try:
-            return await self._answer(attempt, message, letter)
+            return await self._answer(attempt, self._asking(message), letter)
         finally:
             self._exchanges.end(attempt)
+
+    def _asking(self, message: InboundMessage) -> InboundMessage:
+        """A word that asks for more does so only where somebody may have been told of it."""
+        asks = message.asks_for_more and self._turnstile.may_ask(message.chat_id)
+        return replace(message, asks_for_more=asks)
 
     async def _answer(
         self, attempt: Attempt, message: InboundMessage, letter: Letter
@@ -180,6 +186,8 @@ class Callback:
         except StoreUnavailable as error:
             log.warning("message_not_stored", channel=self._channel, error=str(error))
             return HttpAnswer(status=503, body="not stored, send it again")
+        if not accepted.is_duplicate:
+            self._turnstile.on_message(message.chat_id, bool(event_name(letter.fields)))
         attempt.session = accepted.session_key
         attempt.is_command = accepted.decision == "command"
         # A further attempt at such a message is only known as one that is done.

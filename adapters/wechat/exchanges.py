@@ -89,6 +89,10 @@ class Attempt:
         except TimeoutError:
             # Given in the very moment of the time-out, it is still taken.
             return self._given.result() if self._given.done() else None
+        except asyncio.CancelledError:
+            if self._given.done() and (body := self._given.result()) is not None:
+                body.report(False)  # noqa: FBT003 - the peer hung up in this very moment
+            raise
         finally:
             self.give(None)
 

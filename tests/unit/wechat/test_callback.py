@@ -46,7 +46,15 @@ class Desk:
 class Door:
     """A callback with all that it needs."""
 
-    def __init__(self, desk: Desk, *, may_send: bool = True, mode: str = "plain", **keys: Any):
+    def __init__(
+        self,
+        desk: Desk,
+        *,
+        may_send: bool = True,
+        may_ask: bool = True,
+        mode: str = "plain",
+        **keys: Any,
+    ):
         self.desk = desk
         clock = SystemClock()
         self.exchanges = Exchanges(clock)
@@ -55,7 +63,9 @@ class Door:
             keys["encoding_aes_key"] = SecretStr(KEY)
         config = WechatConfig(app_id=APP, token=SecretStr(TOKEN), **{"hold_s": 0.05, **keys})
         turnstile = Turnstile(
-            may_send=lambda: may_send, on_message=lambda *told: self.told.append(told)
+            may_send=lambda: may_send,
+            may_ask=lambda _chat_id: may_ask,
+            on_message=lambda *told: self.told.append(told),
         )
         self.callback = Callback("wechat", config, clock, desk, self.exchanges, turnstile)
         account = Account(token=TOKEN, aes_key=KEY, receive_id=APP, mode=mode)
@@ -244,6 +254,41 @@ async def test_who_asks_for_the_rest_has_read_the_beginning() -> None:
     surviving = asyncio.create_task(body.survives(10))
     await carried(door, "rest", Content="1", MsgId="8")
     assert await surviving
+
+
+async def test_a_one_is_an_ordinary_word_where_nobody_was_told_of_it() -> None:
+    for may_ask in (True, False):
+        door = Door(Desk(), may_ask=may_ask)
+        await door.push(Content="1")
+        assert [message.asks_for_more for message in door.desk.taken] == [may_ask]
+
+
+async def test_what_a_person_did_is_told_once_however_often_it_is_pushed() -> None:
+    seen: set[str] = set()
+
+    def accept(message: InboundMessage) -> Accepted:
+        is_duplicate = message.identity in seen
+        seen.add(message.identity)
+        return Accepted(inbox_id=1, decision="queued", is_duplicate=is_duplicate)
+
+    door = Door(Desk(answer=accept))
+    for _ in range(3):
+        await door.push(Content="x")
+    assert door.told == [(ALICE, False)]
+
+
+async def test_a_peer_that_hangs_up_as_the_answer_comes_was_not_answered() -> None:
+    door = Door(Desk(), hold_s=4.0)
+    asking = asyncio.create_task(door.push(Content="x"))
+    await door.desk.was_asked.wait()
+    attempt = door.exchanges.find(ALICE, f"{ALICE}/7")
+    assert attempt is not None
+    await asyncio.sleep(0)
+    body = door.exchanges.carry(attempt, "answer", answers=None)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert not await body.written
 
 
 async def test_without_other_ways_the_last_attempt_tells_how_to_get_the_answer() -> None:
