@@ -124,6 +124,23 @@ class TurnsConfig(Section):
 
 class TasksConfig(Section):
     """What sub-sessions (`/task new`) are given to know, in place of the files under `context:`."""
+class CompactionConfig(Section):
+    """How the beginning of a long conversation is summarised, in the background."""
+
+    enabled: bool = True
+    """Whether to; without, requests just leave out what does not fit."""
+    model: ModelName | None = None
+    """The model that writes summaries; a cheap one will do. Left out, the session's own."""
+    summary_tokens: int = Field(default=1500, ge=100, le=20_000)
+    """About how long a summary may be."""
+    chunk_tokens: int = Field(default=16_000, ge=1000)
+    """How much of a conversation is read at a time; must fit into that model's window."""
+    timeout_s: Seconds = 120
+    """How long one call may take."""
+    at_once: int = Field(default=2, ge=1)
+    """How many summaries one worker process writes at once."""
+
+
 
     seed: str = ""
     """The context document of a new task; {task}, {title} and {session} are filled in."""

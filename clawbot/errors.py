@@ -137,8 +137,9 @@ class ChannelBroken(ClawbotError):
 class ModelError(ClawbotError):
     """The model call failed.
 
-    `kind` is one of retryable, rate_limited, auth, quota, overflow, invalid, refused; it decides
-    what the loop does and which short text the chat sees.
+    `kind` is one of retryable, rate_limited, auth, quota, overflow, no_room (our own fixed part
+    fills the model's window), invalid, refused; it decides what the loop does and which short text
+    the chat sees.
     """
 
     def __init__(

@@ -10,6 +10,7 @@ _TEXT_OF = {
     "retryable": "model_down",
     "rate_limited": "model_busy",
     "overflow": "too_long",
+    "no_room": "no_room",
     "refused": "refused",
     "timeout": "timeout",
     "invalid": "crashed",

@@ -58,8 +58,13 @@ class MemoryState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recollection:
-    """What a turn begins with. entries: oldest first, the current turn's all there."""
+    """What a turn begins with.
+
+    entries: oldest first, the current turn's all there. wants_summary: whether a person has asked
+        for a summary that is not written yet.
+    """
 
     entries: tuple[Entry, ...]
     state: MemoryState | None = None
     summary: Summary | None = None
+    wants_summary: bool = False

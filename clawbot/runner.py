@@ -11,6 +11,7 @@ from pathlib import Path
 import structlog
 
 from clawbot import seed
+from clawbot.agent.compaction import CompactionJob, Compactor
 from clawbot.agent.dialects import dialect_of
 from clawbot.agent.loop import Agent, Answer, Timing
 from clawbot.agent.masks import FOLDER
@@ -25,6 +26,7 @@ from clawbot.config_sections import ProviderConfig
 from clawbot.errors import ConfigError, ModelError
 from clawbot.journal import StoreJournal
 from clawbot.ports import Clock, Model, Reporter, Store, Transaction
+from clawbot.recollection import FOR_ANY_WINDOW
 from clawbot.seed import Seed, SeedFailed
 from clawbot.session_settings import TurnSettings, settle
 from clawbot.store import seeds
@@ -58,6 +60,7 @@ class SessionRunner:
     models: ModelPool
     tools: ToolRegistry
     counter: TokenCounter
+    compactor: Compactor
 
     async def run(
         self, claim: Claim, journal: StoreJournal, reporter: Reporter, timing: Timing
@@ -89,9 +92,10 @@ class SessionRunner:
             rules=system_prompt(instructions, ()), documents=documents_text(around.documents)
         )
         try:
-            return await _with(self.agent, settings).run(
+            memory = await self._memory(claim, journal, settings, pinned, saved)
+            answer = await _with(self.agent, settings).run(
                 model=model,
-                memory=await self._memory(claim, journal, settings, pinned, saved),
+                memory=memory,
                 tools=bound,
                 journal=journal,
                 reporter=reporter,
@@ -99,6 +103,9 @@ class SessionRunner:
             )
         finally:
             stopping.set()
+        if memory.fold_through:
+            self.compactor.want(_job(claim, memory.fold_through, memory.room_tokens, model.name))
+        return answer
 
     async def _model(self, name: str) -> Model:
         try:
@@ -122,8 +129,15 @@ class SessionRunner:
             result_chars=self.config.turns.result_chars,
             temperature=settings.temperature,
         )
+        reach = reach_of(model, limits)
+        recollection = await journal.recall(reach)
+        if recollection.wants_summary:
+            older = [e.seq for e in recollection.entries if e.turn_id != claim.turn_id]
+            job = _job(claim, max(older, default=0), FOR_ANY_WINDOW, model.name)
+            await self.compactor.run(job)
+            recollection = await journal.recall(reach)
         return WorkingMemory(
-            await journal.recall(reach_of(model, limits)),
+            recollection,
             turn_id=claim.turn_id,
             pinned=pinned,
             tools=self.tools.specs,
@@ -181,6 +195,16 @@ class SessionRunner:
             now_ms = self.clock.now_ms()
             await self.store.write(partial(seeds.record, turn=claim, seed=given, now_ms=now_ms))
         return given
+
+
+def _job(claim: Claim, through_seq: int, for_tokens: int, model: str) -> CompactionJob:
+    return CompactionJob(
+        session=claim.session,
+        epoch=claim.epoch,
+        through_seq=through_seq,
+        for_tokens=for_tokens,
+        model=model,
+    )
 
 
 def memory_model(config: Config, name: str) -> MemoryModel:

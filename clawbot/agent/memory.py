@@ -85,8 +85,8 @@ def reach_of(model: MemoryModel, limits: MemoryLimits) -> Reach:
 class WorkingMemory:
     """The working memory of one turn.
 
-    entries: the history as far as it was loaded. fold_through: up to which entry it should be
-    summarised by now, 0 = not. room_tokens: how many counted tokens of history fit.
+    entries: the history as far as it was loaded. room_tokens: how many counted tokens of history
+    fit.
     """
 
     def __init__(
@@ -106,8 +106,8 @@ class WorkingMemory:
             state = MemoryState(model=model.name)
         self.entries = list(recollection.entries)
         self.state = state
-        self.fold_through = 0
         self.room_tokens = 0
+        self._fold_through = 0
         self._turn_id = turn_id
         self._pinned = pinned
         self._tools = tools
@@ -126,6 +126,12 @@ class WorkingMemory:
     def extend(self, entries: Sequence[Entry]) -> None:
         """Add what was recorded."""
         self.entries += entries
+
+    @property
+    def fold_through(self) -> int:
+        """Up to which entry the history should be summarised by now; 0 = as it is."""
+        known = 0 if self._summary is None else self._summary.through_seq
+        return self._fold_through if self._fold_through > known else 0
 
     async def request(self) -> ModelRequest:
         """The request for the turn's next step. Raise ModelError when nothing can be sent."""
@@ -287,7 +293,7 @@ class WorkingMemory:
         fitted = choice.fitted
         self._newest = choice
         self.state = replace(self.state, kept_from=fitted.kept_from, budget=choice.budget)
-        self.fold_through = max(fitted.fold_through, fitted.kept_from - 1)
+        self._fold_through = max(fitted.fold_through, fitted.kept_from - 1)
         self.room_tokens = choice.room
         if fitted.tier:
             log.info("memory_tight", tier=fitted.tier, tokens=choice.tokens)

@@ -16,6 +16,8 @@ _TEXTS = {
             "- `/task new ID` opens a conversation beside this one, `/task done` closes it\n"
             "- `/sessions` lists the conversations here, `/use ID` goes to one, `/unread` reads\n"
             "- `/approve` allows what I ask about, `/deny` refuses it\n"
+            "- `/context` tells how full my memory of this conversation is, `/compact` summarises "
+            "it\n"
             "- `/help` shows this\n\n"
             "Where a message must not begin with `/`, write `!stop` instead."
         ),
@@ -27,6 +29,7 @@ _TEXTS = {
             "- `/task new 编号` 另开一个会话，`/task done` 结束它\n"
             "- `/sessions` 列出这里的会话，`/use 编号` 切换，`/unread` 查看未读\n"
             "- `/approve` 批准我询问的操作，`/deny` 拒绝\n"
+            "- `/context` 查看会话记忆的用量，`/compact` 压缩会话\n"
             "- `/help` 显示本说明\n\n"
             "如果消息不能以 `/` 开头，请写 `!stop`。"
         ),
@@ -111,6 +114,54 @@ _TEXTS = {
             "Begin a new one with `/new`. (error {error_id})"
         ),
         "对话过长，语言模型无法处理。请用 `/new` 开始新对话。（错误编号 {error_id}）",
+    ),
+    "failed_no_room": (
+        (
+            "My instructions and documents leave no room for a conversation with this language "
+            "model. Please tell an admin the error id. (error {error_id})"
+        ),
+        "系统说明和文档已占满语言模型的上下文，请把错误编号告诉管理员。（错误编号 {error_id}）",
+    ),
+    "context": (
+        (
+            "Context of this conversation at its last request, in estimated tokens of `{model}`: "
+            "{used} of {window} ({percent} %).\n\n{lines}\n\n{summary}"
+        ),
+        (
+            "此会话最近一次请求的上下文（`{model}` 的估算 token 数）："
+            "{used} / {window}（{percent}%）。\n\n{lines}\n\n{summary}"
+        ),
+    ),
+    "context_rules": ("- rules and instructions: {tokens}", "- 规则和说明：{tokens}"),
+    "context_documents": ("- documents: {tokens}", "- 文档：{tokens}"),
+    "context_summary": ("- summary: {tokens}", "- 摘要：{tokens}"),
+    "context_tools": ("- tools: {tokens}", "- 工具：{tokens}"),
+    "context_earlier": ("- earlier messages: {tokens}", "- 之前的消息：{tokens}"),
+    "context_turn": ("- the last turn: {tokens}", "- 最近一轮：{tokens}"),
+    "context_output": ("- kept free for the answer: {tokens}", "- 为回答预留：{tokens}"),
+    "context_whole": (
+        "Nothing of the conversation is left out.",
+        "会话内容全部保留。",
+    ),
+    "context_cut": (
+        "The beginning of the conversation is not sent any more.",
+        "会话开头的内容已不再发送。",
+    ),
+    "context_summarised": (
+        "The beginning of the conversation is sent as a summary.",
+        "会话开头的内容以摘要形式发送。",
+    ),
+    "context_none": (
+        "Nothing has been sent to the language model in this conversation yet.",
+        "此会话尚未向语言模型发送任何内容。",
+    ),
+    "compact": (
+        "I will summarise this conversation before your next message.",
+        "将在您的下一条消息之前压缩此会话。",
+    ),
+    "compact_none": (
+        "There is nothing to summarise in this conversation.",
+        "此会话没有可压缩的内容。",
     ),
     "failed_refused": (
         "My language model refuses to answer this. (error {error_id})",

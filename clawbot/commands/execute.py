@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, select
 
-from clawbot.commands import tasks, votes
+from clawbot.commands import memory, tasks, votes
 from clawbot.commands.answers import answer
 from clawbot.commands.grammar import Command
 from clawbot.commands.tasks import Standing
@@ -49,6 +49,9 @@ def execute(
     if command.name in {"approve", "deny"}:
         voter = _voter(message, session, standing)
         return Answered(text=votes.vote(tx, command, voter, like, now_ms))
+    if command.name in {"context", "compact"}:
+        about = memory.context if command.name == "context" else memory.compact
+        return Answered(text=about(tx, session, like))
     if command.name == "help":
         return Answered(text=answer("help", like=like))
     if command.name == "new":

@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from clawbot.agent.loop import Agent, LoopLimits
+from clawbot.agent.compaction import CompactionLimits, Compactor
 from clawbot.agent.models import ModelPool
 from clawbot.agent.tokens import TokenCounter, open_counter
 from clawbot.clock import SystemClock
 from clawbot.config import Config
 from clawbot.config_sections import OFFLINE_MODEL
 from clawbot.parts.heartbeat import heartbeat_of
-from clawbot.ports import Part, Store, Tool
+from clawbot.ports import Clock, Model, Part, Store, Tool
 from clawbot.runner import SessionRunner, memory_model
 from clawbot.tools.list_dir import ListDir
 from clawbot.tools.read_file import ReadFile
@@ -33,7 +34,11 @@ async def open_worker(
         first_token_timeout_s=config.turns.first_token_timeout_s,
         max_steps=config.turns.max_steps,
     )
-    async with ModelPool(config.providers) as models, await _counter(config) as counter:
+    async with (
+        ModelPool(config.providers) as models,
+        await _counter(config) as counter,
+        _compactor(config, store, clock, models) as compactor,
+    ):
         await models.get(config.model)  # a bad key or provider shows now, not at the first message
         await asyncio.to_thread(memory_model, config, config.model)
         runner = SessionRunner(
@@ -51,6 +56,7 @@ async def open_worker(
             counter=counter,
         )
         yield Worker(
+            compactor=compactor,
             store,
             clock,
             heartbeat_of(config, store, clock, process_id, "worker"),
@@ -68,3 +74,19 @@ async def _counter(config: Config) -> TokenCounter:
     """Counts by the real vocabulary, unless no model of the config would have any use of it."""
     models = {config.model, *(channel.model for channel in config.channels.values())}
     return TokenCounter(None) if models <= {OFFLINE_MODEL, None} else await open_counter()
+def _compactor(config: Config, store: Store, clock: Clock, models: ModelPool) -> Compactor:
+    section = config.compaction
+
+    async def model_for(session_model: str) -> Model | None:
+        name = section.model or session_model
+        return await models.get(name) if section.enabled and name != OFFLINE_MODEL else None
+
+    limits = CompactionLimits(
+        summary_tokens=section.summary_tokens,
+        chunk_tokens=section.chunk_tokens,
+        timeout_s=section.timeout_s,
+        at_once=section.at_once,
+    )
+    return Compactor(store, clock, model_for, limits)
+
+

@@ -21,10 +21,12 @@ def recall(
     tx: Transaction, key: SessionKey, epoch: int, turn_id: str, reach: Reach
 ) -> Recollection:
     """What a turn begins with; the cost depends on `reach`, not on the length of the history."""
+    summary, is_wanted = summaries.look(tx, key, epoch)
     return Recollection(
         entries=tuple(_newest(tx, key, epoch, turn_id, reach)),
         state=find(tx, key, epoch),
-        summary=summaries.find(tx, key, epoch),
+        summary=summary,
+        wants_summary=is_wanted,
     )
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Update, bindparam, select, update
 from clawbot.ports import Transaction
 from clawbot.recollection import FOR_ANY_WINDOW, Summary
 from clawbot.session_key import SessionKey
-from clawbot.store.schema import sessions, summaries
+from clawbot.store.schema import messages, sessions, summaries
 
 FIRST_WAIT_MS = 60_000
 LONGEST_WAIT_MS = 6 * 3600_000
@@ -39,30 +39,37 @@ class SummaryClaim:
 
 def find(tx: Transaction, key: SessionKey, epoch: int) -> Summary | None:
     """The summary of an epoch, if there is one."""
+    return look(tx, key, epoch)[0]
+
+
+def look(tx: Transaction, key: SessionKey, epoch: int) -> tuple[Summary | None, bool]:
+    """The summary of an epoch, and whether a person waits for a new one."""
     row = (
         tx.conn.execute(_FIND, {"of_session": str(key), "of_epoch": epoch}).mappings().one_or_none()
     )
-    if row is None or not row["through_seq"]:
-        return None
-    return Summary(text=row["text"], through_seq=row["through_seq"], for_tokens=row["for_tokens"])
+    if row is None:
+        return None, False
+    summary = Summary(
+        text=row["text"], through_seq=row["through_seq"], for_tokens=row["for_tokens"]
+    )
+    return summary if row["through_seq"] else None, row["wanted_seq"] > 0
 
 
-def want(tx: Transaction, key: SessionKey, epoch: int, seq: int) -> None:
-    """Note that a person asked for a summary, by the command with the number `seq`."""
+def want(tx: Transaction, key: SessionKey, epoch: int, seq: int) -> bool:
+    """Note that a person asks for a summary of all up to now, the number `seq`.
+
+    False = there is nothing that the summary does not hold.
+    """
+    known = find(tx, key, epoch)
+    is_new = messages.c.seq > (0 if known is None else known.through_seq)
+    mine = (messages.c.session_key == str(key)) & (messages.c.epoch == epoch)
+    if tx.conn.execute(select(messages.c.seq).where(mine, is_new).limit(1)).first() is None:
+        return False
     _make_row(tx, key, epoch)
     tx.conn.execute(
         _of(key, epoch, summaries.c.wanted_seq < seq).values(wanted_seq=seq, next_try_ms=0)
     )
-
-
-def wanted(tx: Transaction, key: SessionKey, epoch: int) -> int:
-    """The number of the newest command that asked for a summary and got none yet; 0 = none."""
-    row = tx.conn.execute(
-        select(summaries.c.wanted_seq).where(
-            summaries.c.session_key == str(key), summaries.c.epoch == epoch
-        )
-    ).scalar_one_or_none()
-    return row or 0
+    return True
 
 
 def claim(
