@@ -13,8 +13,17 @@ from clawbot.enrichment import Enrichment
 from clawbot.errors import ClawbotError, StoreUnavailable
 from clawbot.intake import Intake
 from clawbot.lease import Heartbeat
-from clawbot.messages import Accepted, ChannelHealth, InboundMessage
-from clawbot.ports import ChannelAdapter, Clock, Enricher, HealthReporter, Store, Typing
+from clawbot.messages import Accepted, Amendment, ChannelHealth, InboundMessage, cleaned
+from clawbot.ports import (
+    AmendmentSource,
+    ChannelAdapter,
+    Clock,
+    Enricher,
+    HealthReporter,
+    Store,
+    Typing,
+)
+from clawbot.store import amendments
 from clawbot.store.processes import set_channel_health
 from clawbot.typing_signs import TypingSigns
 
@@ -38,6 +47,7 @@ class AdapterHost:
         *,
         grace_s: float,
         thread_messages: int = 0,
+        enrich_ms: int = 0,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -46,6 +56,7 @@ class AdapterHost:
         self._adapter = adapter
         self._intake = intake
         self._thread_messages = thread_messages
+        self._enrich_ms = enrich_ms
         self._delivery = Delivery(store, clock, heartbeat, channel, adapter, grace_s=grace_s)
         self._last_in_ms: int | None = None
 
@@ -97,6 +108,8 @@ class AdapterHost:
                     refresh_s=self._adapter.limits.typing_lasts_s,
                 )
                 side_tasks.append(group.create_task(signs.run(), name="typing"))
+            if isinstance(self._adapter, AmendmentSource):
+                self._adapter.amend_with(self._amend)
             receiving = group.create_task(self._adapter.receive(self._accept), name="receive")
             delivering = group.create_task(self._delivery.run(stop), name="delivery")
             await stop.wait()
@@ -109,6 +122,23 @@ class AdapterHost:
         accepted = await self._intake.accept(message)
         self._last_in_ms = self._clock.now_ms()
         return accepted
+
+    async def _amend(self, amendment: Amendment) -> bool:
+        message = amendment.message
+        unit = partial(
+            amendments.amend,
+            amendment=replace(amendment, message=message and cleaned(message)),
+            enrich_ms=self._enrich_ms,
+            now_ms=self._clock.now_ms(),
+        )
+        is_amended = await self._store.write(unit)
+        log.info(
+            "message_amended",
+            channel=amendment.channel,
+            withdrawn=amendment.message is None,
+            found=is_amended,
+        )
+        return is_amended
 
     async def _report_health(self) -> None:
         """Write the channel's state when it changes, and now and then."""

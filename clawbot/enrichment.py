@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from functools import partial
 
 import structlog
+from sqlalchemy import select
 
 from clawbot.errors import StoreUnavailable
 from clawbot.messages import InboundMessage, cleaned
 from clawbot.ports import Clock, Enricher, Store, ThreadReader, Transaction
 from clawbot.store import inbox, overheard
+from clawbot.store.schema import inbox as rows
 from clawbot.store.topics import enrich_topic
 
 log = structlog.get_logger(__name__)
@@ -110,6 +112,7 @@ class Enrichment:
                         row_id=row_id,
                         message=message,
                         earlier=earlier,
+                        deadline_ms=deadline_ms,
                         now_ms=self._clock.now_ms(),
                     )
                 )
@@ -134,7 +137,12 @@ def _complete(
     row_id: int,
     message: InboundMessage | None,
     earlier: Sequence[InboundMessage],
+    deadline_ms: int,
     now_ms: int,
 ) -> None:
+    """Store what was loaded, unless the message was changed meanwhile and is loaded anew."""
+    deadline = select(rows.c.enrich_by_ms).where(rows.c.id == row_id).with_for_update()
+    if tx.conn.execute(deadline).scalar_one_or_none() != deadline_ms:
+        return
     overheard.keep_earlier(tx, earlier, now_ms)
     inbox.complete(tx, row_id=row_id, message=message, now_ms=now_ms)

@@ -135,6 +135,18 @@ def cleaned(message: InboundMessage) -> InboundMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Amendment:
+    """What a person did afterwards to a message of theirs, which `identity` names.
+
+    message: how it reads now, as a whole; None when it was deleted.
+    """
+
+    channel: str
+    identity: str
+    message: InboundMessage | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ignored:
     """A payload that is no message for us, with the reason code that is logged."""
 
@@ -176,7 +188,8 @@ class OutboundPart:
     key: idempotency key, stable over every attempt at this part. text: Markdown. progress: one
     line about running tools that may be shown after the text and is never part of it. is_final:
     whether the text can still grow. is_inline: send it in the response of a request that is held
-    open, and in no other way. part_count: how many parts the reply has now.
+    open, and in no other way. part_count: how many parts the reply has now. is_repeated: an
+    earlier attempt may have been taken, perhaps with a text that was still shorter.
     """
 
     channel: str
@@ -188,6 +201,7 @@ class OutboundPart:
     is_final: bool = True
     is_inline: bool = False
     part_count: int = 1
+    is_repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

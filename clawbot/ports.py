@@ -19,6 +19,7 @@ from sqlalchemy.dialects.sqlite import Insert as SqliteInsert
 from clawbot.history import ModelReply, ModelRequest, ToolCall
 from clawbot.messages import (
     Accepted,
+    Amendment,
     ChannelHealth,
     Ignored,
     InboundMessage,
@@ -140,6 +141,12 @@ When it returns, the message is durable and may be acknowledged. It raises Store
 nothing was stored; then the adapter must not acknowledge, so that the platform delivers again.
 """
 
+Amend = Callable[[Amendment], Awaitable[bool]]
+"""Change or withdraw a message that no turn has taken up; False when there is none such.
+
+It may be called twice. Raises StoreUnavailable as `Accept` does.
+"""
+
 
 class ChannelAdapter(Protocol):
     """One account of one platform."""
@@ -193,6 +200,15 @@ class Enricher(Protocol):
 
     async def enrich(self, raw: str) -> InboundMessage:
         """Load what is missing and parse again. May be called twice; falls back to placeholders."""
+        ...
+
+
+@runtime_checkable
+class AmendmentSource(Protocol):
+    """Hears of messages that people change or delete after sending them."""
+
+    def amend_with(self, amend: Amend) -> None:
+        """Be told, before `receive`, where to report them; a report raises as `Accept` does."""
         ...
 
 

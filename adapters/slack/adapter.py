@@ -44,7 +44,7 @@ from clawbot.messages import (
     OutboundPart,
     ReplyRoute,
 )
-from clawbot.ports import Accept, Clock
+from clawbot.ports import Accept, Amend, Clock
 
 log = structlog.get_logger(__name__)
 
@@ -72,6 +72,7 @@ class SlackAdapter:
         self._api = SlackApi(config)
         self._names = Directory(name, self._api, clock)
         self._health = Health(name)
+        self._amend: Amend | None = None
         chat = ChatApi(self._api)
         self._messenger = Messenger(name, chat, Pacer(clock), clock, streams=config.streaming)
         self._messenger.people = lambda: self._names.people
@@ -127,10 +128,16 @@ class SlackAdapter:
             self._health.broken(str(error))
             raise
 
+    def amend_with(self, amend: Amend) -> None:
+        """Report edits and deletions there from now on."""
+        self._amend = amend
+
     def intake(self, accept: Accept) -> Intake:
         """The doors for payloads, without a connection; call inside a running event loop."""
         client = self._api.client
-        dispatcher = Dispatcher(accept, lambda: self._names.facts, client, self._revoked)
+        dispatcher = Dispatcher(
+            accept, lambda: self._names.facts, client, self._revoked, self._amend
+        )
         return Intake(dispatcher, SignedRequests(self._config, self._clock, dispatcher))
 
     async def close(self) -> None:

@@ -22,12 +22,13 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.order import ArrivalOrder
 from adapters.payload import Json, object_of, text_of
+from adapters.slack.amendments import read_amendment
 from adapters.slack.api import quiet_logger
 from adapters.slack.facts import Facts
 from adapters.slack.inbound import parse_event
 from clawbot.errors import StoreUnavailable
 from clawbot.messages import Ignored
-from clawbot.ports import Accept
+from clawbot.ports import Accept, Amend
 
 log = structlog.get_logger(__name__)
 
@@ -43,7 +44,7 @@ class Dispatcher:
     """Gives payloads to `accept`, in order of arrival within a chat.
 
     facts: what is known now. client: the Web API for Bolt's listeners. on_revoked: told when Slack
-    says that the app or its token is gone.
+    says that the app or its token is gone. amend: given what people change afterwards.
     """
 
     def __init__(
@@ -52,10 +53,12 @@ class Dispatcher:
         facts: Callable[[], Facts],
         client: AsyncWebClient,
         on_revoked: Callable[[str], None],
+        amend: Amend | None = None,
     ) -> None:
         self._accept = accept
         self._facts = facts
         self._on_revoked = on_revoked
+        self._amend = amend
         self._order = ArrivalOrder()
         self._app = self._bolt_app(client)
 
@@ -139,7 +142,7 @@ class Dispatcher:
         try:
             result = parse_event(payload, self._facts())
             if isinstance(result, Ignored):
-                self._note(result)
+                await self._pass_on(result, payload)
             else:
                 await self._accept(result)
         except StoreUnavailable as error:
@@ -149,6 +152,14 @@ class Dispatcher:
             log.exception("slack_payload_failed", channel=channel)
             return BoltResponse(status=_NOT_STORED)
         return None
+
+    async def _pass_on(self, result: Ignored, payload: Json) -> None:
+        """What is no message may still matter."""
+        self._note(result)
+        if self._amend is not None and result.reason in {"edit", "deletion"}:
+            amendment = read_amendment(payload, self._facts())
+            if amendment is not None:
+                await self._amend(amendment)
 
     def _note(self, result: Ignored) -> None:
         # Our own posts and their edits come back as events, one a second while a reply grows.

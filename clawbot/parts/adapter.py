@@ -34,6 +34,7 @@ async def open_adapter_host(
         Intake(store, clock, rules_of(config, channel, adapter), process_id),
         grace_s=config.limits.grace_s,
         thread_messages=config.limits.context_messages,
+        enrich_ms=round(config.limits.enrich_deadline_s * 1000),
     )
 
 

@@ -25,7 +25,7 @@ _INSERT = insert(events)
 class Event:
     """One thing that happened in a session.
 
-    kind: accepted, turn_started, reply, notice, turn_ended, stopped, new_epoch.
+    kind: accepted, amended, turn_started, reply, notice, turn_ended, stopped, new_epoch.
     """
 
     session_key: str

@@ -244,7 +244,7 @@ def _accepted_rows(tx: Transaction, found: Sequence[RowMapping]) -> dict[int, Ro
         select(inbox).where(
             inbox.c.id.in_(ids),
             inbox.c.turn_id.is_(None),
-            inbox.c.reason.in_(("stopped", "command")),
+            inbox.c.reason.in_(("stopped", "withdrawn", "command")),
         )
     ).mappings()
     return {row["id"]: row for row in rows}

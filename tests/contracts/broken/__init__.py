@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.contracts.broken.amending import AMENDMENT_BREAKS
 from tests.contracts.broken.asking import APPROVAL_BREAKS
 from tests.contracts.broken.breaking import Break
 from tests.contracts.broken.front import INBOX_BREAKS
@@ -17,6 +18,7 @@ BREAKS: tuple[Break, ...] = (
     *WRITE_BREAKS,
     *BELL_BREAKS,
     *INBOX_BREAKS,
+    *AMENDMENT_BREAKS,
     *TURN_BREAKS,
     *FENCE_BREAKS,
     *STOP_BREAKS,

@@ -6,6 +6,7 @@ test method of it. `test_store_bites` holds each clause against an implementatio
 
 from __future__ import annotations
 
+from tests.contracts.store.amendments import AmendmentClauses
 from tests.contracts.store.approvals import ApprovalClauses
 from tests.contracts.store.bells import BellClauses
 from tests.contracts.store.events import EventClauses
@@ -26,6 +27,7 @@ class StoreContract(
     WriteClauses,
     BellClauses,
     InboxClauses,
+    AmendmentClauses,
     TurnClauses,
     FenceClauses,
     StopClauses,
