@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from clawbot.agent.loop import Agent, LoopLimits
 from clawbot.agent.compaction import CompactionLimits, Compactor
+from clawbot.agent.loop import Agent, LoopLimits
 from clawbot.agent.models import ModelPool
 from clawbot.agent.tokens import TokenCounter, open_counter
 from clawbot.clock import SystemClock
@@ -54,9 +54,9 @@ async def open_worker(
                 limits=ToolLimits(result_chars=MOST_RESULT_CHARS),
             ),
             counter=counter,
+            compactor=compactor,
         )
         yield Worker(
-            compactor=compactor,
             store,
             clock,
             heartbeat_of(config, store, clock, process_id, "worker"),
@@ -70,10 +70,6 @@ async def open_worker(
         )
 
 
-async def _counter(config: Config) -> TokenCounter:
-    """Counts by the real vocabulary, unless no model of the config would have any use of it."""
-    models = {config.model, *(channel.model for channel in config.channels.values())}
-    return TokenCounter(None) if models <= {OFFLINE_MODEL, None} else await open_counter()
 def _compactor(config: Config, store: Store, clock: Clock, models: ModelPool) -> Compactor:
     section = config.compaction
 
@@ -90,3 +86,7 @@ def _compactor(config: Config, store: Store, clock: Clock, models: ModelPool) ->
     return Compactor(store, clock, model_for, limits)
 
 
+async def _counter(config: Config) -> TokenCounter:
+    """Counts by the real vocabulary, unless no model of the config would have any use of it."""
+    models = {config.model, *(channel.model for channel in config.channels.values())}
+    return TokenCounter(None) if models <= {OFFLINE_MODEL, None} else await open_counter()
