@@ -122,8 +122,6 @@ class TurnsConfig(Section):
     """How many turns one worker process runs at once; high, so that hanging chats block nobody."""
 
 
-class TasksConfig(Section):
-    """What sub-sessions (`/task new`) are given to know, in place of the files under `context:`."""
 class CompactionConfig(Section):
     """How the beginning of a long conversation is summarised, in the background."""
 
@@ -141,6 +139,8 @@ class CompactionConfig(Section):
     """How many summaries one worker process writes at once."""
 
 
+class TasksConfig(Section):
+    """What sub-sessions (`/task new`) are given to know, in place of the files under `context:`."""
 
     seed: str = ""
     """The context document of a new task; {task}, {title} and {session} are filled in."""
