@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -210,3 +212,29 @@ async def test_wecom_drops_what_it_was_told_already_only_where_asked() -> None:
             async with session.post(url, params={"access_token": token}, json=body) as response:
                 assert (await response.json())["errcode"] == 0
         assert (wecom.sent(), len(wecom.dropped)) == (["hi", "hi"], 1)
+
+
+@pytest.mark.parametrize("kind", ["official", "wecom", "aibot"])
+async def test_a_simulator_runs_alone_and_opens_its_doors_by_name(kind: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.simulators.wechat", kind), stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(20):
+            facts = json.loads(await process.stdout.readline())
+        assert facts["token"]
+
+        async def open_door(name: str, **arguments: Any) -> tuple[int, Any]:
+            url = f"{facts['admin_url']}/{name}"
+            async with session.post(url, json=arguments) as response:
+                return response.status, await response.json()
+
+        async with aiohttp.ClientSession() as session:
+            assert await open_door("sent") == (200, {"ok": True, "result": []})
+            assert (await open_door("nonsense"))[0] == 404
+            assert (await open_door("sent", wrong=1))[0] == 400
+    finally:
+        process.terminate()
+        async with asyncio.timeout(20):
+            assert await process.wait() == 0
