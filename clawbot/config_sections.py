@@ -22,6 +22,8 @@ from pydantic import (
     model_validator,
 )
 
+from clawbot.queueing import QueuePolicy
+
 OFFLINE_MODEL = "offline"
 
 ProviderKind = Literal["openai-chat", "openai", "anthropic"]
@@ -233,6 +235,14 @@ class ChannelKeys(Section):
     """Whether other bots that are on the allow lists may talk to it."""
     max_bot_turns: int = Field(default=10, ge=1)
     """After how many answers to bots in a row a person must speak again."""
+    queue: QueuePolicy = "collect"
+    """What happens to messages that arrive while their session is busy: collect = they are answered
+    together afterwards; followup = one by one; steer = they join the turn that runs, if the same
+    person wrote them; interrupt = they cut it short."""
+    debounce_ms: int = Field(default=0, ge=0, le=60_000)
+    """How long a session that was busy waits for more of a burst before its next turn."""
+    queue_limit: int = Field(default=50, ge=1)
+    """How many messages may wait in one session; who sends more is told that they are not taken."""
     instructions: str = ""
     """Added to the general instructions, on this channel."""
     model: ModelName | None = None

@@ -14,22 +14,24 @@ from functools import partial
 import structlog
 from sqlalchemy import RowMapping
 
+from clawbot import refusals
 from clawbot.access import GateFacts, Verdict, judge
-from clawbot.commands.answers import answer
 from clawbot.commands.execute import execute
 from clawbot.commands.grammar import Command, parse
 from clawbot.commands.tasks import Standing
 from clawbot.config import ChannelPolicy
 from clawbot.messages import Accepted, ChatType, InboundMessage, cleaned
 from clawbot.ports import Clock, Store, Transaction
+from clawbot.queueing import QueueRules
 from clawbot.router import Route, route
 from clawbot.session_key import SessionKey
-from clawbot.store import events, inbox, inline, outbox, overheard, places, sessions, stops
+from clawbot.store import events, inbox, inline, outbox, overheard, places, sessions, stops, waiting
 from clawbot.store.directory import StoredDirectory
 
 log = structlog.get_logger(__name__)
 
-DAY_MS = 86_400_000
+QUEUE_RULES = QueueRules()
+"""Of channels without configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +111,7 @@ def admit(tx: Transaction, message: InboundMessage, rules: ChannelRules, now_ms:
     )
     verdict = judge(message, rules.policy, facts)
     if verdict.action == "deny":
-        return _refuse(tx, message, way, verdict, now_ms)
+        return refusals.refuse(tx, message, way, verdict, now_ms)
     if verdict.action == "overhear":
         if earlier is not None:
             return _duplicate(earlier)
@@ -201,35 +203,6 @@ def _bot_run(tx: Transaction, message: InboundMessage, rules: ChannelRules) -> i
     )
 
 
-def _refuse(
-    tx: Transaction, message: InboundMessage, way: Route, verdict: Verdict, now_ms: int
-) -> Accepted:
-    """Keep that it came, if it was meant for us, and not what it said; tell a person in a direct
-    chat once a day.
-    """
-    if message.chat_type is not ChatType.DM and not message.mentioned:
-        return Accepted(inbox_id=None, decision="refused", reason=verdict.reason)
-    bare = replace(message, text="", raw="", attachments=())
-    row_id = inbox.put(tx, bare, state="refused", now_ms=now_ms, reason=verdict.reason)
-    if verdict.reason == "dm_not_allowed" and not message.sender.is_bot:
-        mark = f"denied:{message.sender.id}:{now_ms // DAY_MS}"
-        if inbox.note_once(tx, message.channel, mark, now_ms):
-            text = answer(
-                "dm_denied", like=message.text, sender=message.sender.id, channel=message.channel
-            )
-            outbox.add(
-                tx,
-                channel=message.channel,
-                route=way.reply,
-                state="pending",
-                text=text,
-                now_ms=now_ms,
-                inbox_id=row_id,
-                skips_lane=True,
-            )
-    return Accepted(inbox_id=row_id, decision="refused", reason=verdict.reason)
-
-
 def _overhear(
     tx: Transaction, message: InboundMessage, rules: ChannelRules, verdict: Verdict, now_ms: int
 ) -> Accepted:
@@ -283,6 +256,8 @@ def _answer_command(
     )
     if command.name == "new" and command.words:
         return _queue(tx, replace(message, text=command.words), way, rules, now_ms)
+    if rules.policy.queue.debounce_ms:
+        waiting.hurry(tx, way.session)
     row_id = inbox.put(
         tx,
         message,
@@ -327,6 +302,7 @@ def _queue(
         is_late=age_ms > rules.late_after_ms,
         enrich_by_ms=now_ms + rules.enrich_ms if waits else None,
         reason=overheard.JOINS_THREAD if joins else "",
+        queue=rules.policy.queue,
     )
     if waits:
         inbox.ring_enrichers(tx, message.channel)
@@ -355,6 +331,7 @@ def _enqueue(
     is_late: bool = False,
     enrich_by_ms: int | None = None,
     reason: str = "",
+    queue: QueueRules = QUEUE_RULES,
 ) -> Accepted:
     is_direct = message.chat_type is ChatType.DM
     numbers = sessions.take_numbers(
@@ -365,6 +342,13 @@ def _enqueue(
         chat_type="dm" if is_direct else "group",
         wants_turn=state == "queued",
     )
+    if numbers.is_busy and waiting.count(tx, session) >= queue.limit:
+        return refusals.turn_away(tx, message, way, session, numbers, now_ms)
+    if numbers.is_busy and queue.debounce_ms:
+        if message.attachments:
+            waiting.hurry(tx, session)
+        else:
+            waiting.wait_for_more(tx, session, now_ms + queue.debounce_ms, now_ms)
     if way is not None:
         viewer = places.viewer_of(way.place)
         places.begin_reading(tx, viewer, str(session), numbers.visible_total)

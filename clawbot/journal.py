@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
+from clawbot.agent.prompt import user_entries
 from clawbot.errors import StoreUnavailable
 from clawbot.history import Entry
 from clawbot.ports import Clock, Store, T, Unit
 from clawbot.recollection import Reach, Recollection
-from clawbot.store import history, memories, turns
+from clawbot.store import history, memories, turns, waiting
 from clawbot.store.claims import Claim
 
 log = structlog.get_logger(__name__)
@@ -25,12 +26,15 @@ class StoreJournal:
     the turn's own bounds, its lease and its time, end the waiting.
     """
 
-    def __init__(self, store: Store, clock: Clock, claim: Claim) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, claim: Claim, *, lets_join: bool = False
+    ) -> None:
         self.turn_id = claim.turn_id
         self.asked = claim.asked
         self._store = store
         self._clock = clock
         self._claim = claim
+        self._lets_join = lets_join
 
     async def recall(self, reach: Reach) -> Recollection:
         """What the turn begins with, or goes on with."""
@@ -46,6 +50,17 @@ class StoreJournal:
         return await self._insist(
             self._store.write,
             lambda tx: turns.record(tx, self._claim, entries, now_ms, is_progress=is_progress),
+        )
+
+    async def joined(self) -> list[Entry]:
+        """See `Journal`."""
+        if not self._lets_join:
+            return []
+        claim, now_ms = self._claim, self._clock.now_ms()
+        if not await self._insist(self._store.read, lambda tx: waiting.newcomers(tx, claim)):
+            return []
+        return await self._insist(
+            self._store.write, lambda tx: waiting.join(tx, claim, user_entries, now_ms)
         )
 
     async def recorded(self) -> list[Entry]:

@@ -16,6 +16,8 @@ from pydantic import ValidationError
 from clawbot.config import Config
 from clawbot.config_sections import ModelName, TurnOverrides
 from clawbot.errors import InvalidSettings
+from clawbot.queueing import QueuePolicy
+from clawbot.session_key import SessionKey
 
 log = structlog.get_logger(__name__)
 
@@ -25,6 +27,8 @@ class SessionSettings(TurnOverrides):
 
     model: ModelName | None = None
     """The model that answers in this session."""
+    queue: QueuePolicy | None = None
+    """What happens to messages that arrive while it is busy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +55,14 @@ def settle(config: Config, channel: str, own: SessionSettings) -> TurnSettings:
         model=own.model or config.model_of(channel),
         **{name: first(name) for name in TurnOverrides.model_fields},  # type: ignore[arg-type]
     )
+
+
+def queue_of(
+    config: Config, session: SessionKey, channel: str, own: SessionSettings
+) -> QueuePolicy:
+    """The queue policy of a session: its own, else that of its channel."""
+    section = config.channels.get(session.channel or channel)
+    return own.queue or (section.policy.queue.policy if section else "collect")
 
 
 def changed(

@@ -1,8 +1,9 @@
 """One turn in a worker: from its claim through the agent to its end, in one transaction.
 
-It can end early: it is stopped (somebody said so), it fails (a visible error), it is parked (people
-must decide first; whoever claims it then goes on), the worker drains (another one resumes it), or
-the lease is lost (nothing more is written).
+It can end early: it is stopped (somebody said so) or interrupted (a newer message of the same
+person takes its place), it fails (a visible error), it is parked (people must decide first; whoever
+claims it then goes on), the worker drains (another one resumes it), or the lease is lost (nothing
+more is written).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from clawbot.agent.interruption import STOPPED_NOTE, cut_short
+from clawbot.agent.interruption import CUT_SHORT_NOTE, STOPPED_NOTE, cut_short
 from clawbot.agent.loop import Answer, Timing
 from clawbot.drafts import DraftWriter
 from clawbot.errors import (
@@ -28,6 +29,7 @@ from clawbot.failures import failure_text, notice_of
 from clawbot.journal import StoreJournal
 from clawbot.logs import TurnSummary, log_turn
 from clawbot.ports import Clock, Reporter, Store, Transaction
+from clawbot.queueing import QueuePolicy
 from clawbot.store import claims, turns
 from clawbot.store.claims import Claim
 from clawbot.store.turns import Outcome
@@ -64,6 +66,7 @@ class TurnRun:
         claim: Claim,
         *,
         timeout_s: float,
+        policy: QueuePolicy = "collect",
     ) -> None:
         self.claim = claim
         self.straggler: asyncio.Task[Outcome] | None = None
@@ -71,13 +74,14 @@ class TurnRun:
         self._clock = clock
         self._runner = runner
         self._timeout_s = timeout_s
-        self._journal = StoreJournal(store, clock, claim)
+        self.policy = policy
+        self._journal = StoreJournal(store, clock, claim, lets_join=policy == "steer")
         self._drafts = DraftWriter(store, clock, claim)
         self._timing = Timing(usage=claim.usage)
         self._ending: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def end(self, why: str) -> None:
-        """Ask the turn to end: stop, drain or lease; the first reason counts."""
+        """Ask the turn to end: stop, interrupt, drain or lease; the first reason counts."""
         if not self._ending.done():
             self._ending.set_result(why)
 
@@ -139,7 +143,9 @@ class TurnRun:
         why = self._ending.result()
         if why == "lease":
             raise LeaseLost
-        return None if why == "drain" else await self._stopped()
+        if why == "drain":
+            return None
+        return await (self._cut_short() if why == "interrupt" else self._stopped())
 
     async def _answer(self) -> Outcome:
         """Run the agent; every failure but a lost lease or a stop becomes a visible one."""
@@ -185,9 +191,18 @@ class TurnRun:
 
     async def _stopped(self) -> Outcome:
         """A stopped turn keeps what it did and showed."""
-        turn_id = self.claim.turn_id
         recorded = await self._journal.recorded()
-        entries = cut_short(recorded, turn_id, self._drafts.newest, STOPPED_NOTE)
+        entries = cut_short(recorded, self.claim.turn_id, self._drafts.newest, STOPPED_NOTE)
+        return Outcome(state="stopped", entries=tuple(entries))
+
+    async def _cut_short(self) -> Outcome:
+        """So does an interrupted one, whose messages wait again; if it did nothing yet, its history
+        is only what people said, and reads on with what they say now.
+        """
+        shown, recorded = self._drafts.newest, await self._journal.recorded()
+        if not shown and all(entry.step < 0 for entry in recorded):
+            return Outcome(state="stopped")
+        entries = cut_short(recorded, self.claim.turn_id, shown, CUT_SHORT_NOTE)
         return Outcome(state="stopped", entries=tuple(entries))
 
     async def _finish(self, outcome: Outcome) -> str:

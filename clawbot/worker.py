@@ -17,8 +17,8 @@ from clawbot.agent.prompt import user_entries
 from clawbot.errors import StoreUnavailable
 from clawbot.lease import Heartbeat
 from clawbot.ports import Clock, Store
-from clawbot.store import claims, sessions
-from clawbot.store.claims import Claim
+from clawbot.store import claims, sessions, waiting
+from clawbot.store.claims import Claim, QueueOf, collecting
 from clawbot.store.topics import STOPS, TURNS
 from clawbot.turn_run import TurnRun, TurnRunner
 
@@ -26,16 +26,22 @@ log = structlog.get_logger(__name__)
 
 CLAIM_BATCH = 32
 LOOK_AGAIN_S = 1.0
+LEAST_WAIT_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLimits:
-    """Bounds of a worker; see the config sections `turns` and `limits`."""
+    """Bounds of a worker; see the config sections `turns` and `limits`.
+
+    queue_of: the policy of a session. debounces: whether sessions may wait for more of a burst.
+    """
 
     turns: int
     turn_timeout_s: float
     grace_s: float
     context_rows: int
+    queue_of: QueueOf = collecting
+    debounces: bool = False
 
 
 class Worker:
@@ -69,6 +75,7 @@ class Worker:
             side_tasks = [
                 group.create_task(self._heartbeat.run(), name="heartbeat"),
                 group.create_task(self._watch_stops(), name="stops"),
+                group.create_task(self._watch_newcomers(), name="newcomers"),
             ]
             try:
                 await self._claim_turns(group, stop)
@@ -92,9 +99,10 @@ class Worker:
                     self._none_running.clear()
                     group.create_task(self._turn(run), name=f"turn {claim.turn_id}")
                 if len(claimed) < CLAIM_BATCH:
-                    waiting = group.create_task(ear.wait(LOOK_AGAIN_S), name="ear")
-                    await asyncio.wait({waiting, stopped}, return_when=asyncio.FIRST_COMPLETED)
-                    waiting.cancel()
+                    wait_s = await self._wait_s()
+                    hearing = group.create_task(ear.wait(wait_s), name="ear")
+                    await asyncio.wait({hearing, stopped}, return_when=asyncio.FIRST_COMPLETED)
+                    hearing.cancel()
         finally:
             stopped.cancel()
             ear.close()
@@ -106,7 +114,19 @@ class Worker:
             self._runner,
             claim,
             timeout_s=self._limits.turn_timeout_s,
+            policy=self._limits.queue_of(claim.session, claim.rows[0].channel, claim.settings),
         )
+
+    async def _wait_s(self) -> float:
+        """How long to wait for a ring: not longer than until a session's wait is over."""
+        if not self._limits.debounces:
+            return LOOK_AGAIN_S
+        try:
+            next_ms = await self._store.read(waiting.next_ms)
+        except StoreUnavailable:
+            return LOOK_AGAIN_S
+        wait_ms = LOOK_AGAIN_S * 1000 if next_ms is None else next_ms - self._clock.now_ms()
+        return min(LOOK_AGAIN_S, max(wait_ms / 1000, LEAST_WAIT_S))
 
     async def _claim(self) -> list[Claim]:
         room = min(CLAIM_BATCH, self._limits.turns - len(self._running))
@@ -122,6 +142,7 @@ class Worker:
                     now_ms=now_ms,
                     context_rows=self._limits.context_rows,
                     compose=user_entries,
+                    queue_of=self._limits.queue_of,
                 )
             )
         except StoreUnavailable as error:
@@ -149,6 +170,27 @@ class Worker:
                         item.end("lease")
                     elif item.claim.first_seq <= stop_seq:
                         item.end("stop")
+        finally:
+            ear.close()
+
+    async def _watch_newcomers(self) -> None:
+        """End turns that a newer message of the same person interrupts, where that is the rule."""
+        ear = self._store.listen([TURNS])
+        try:
+            while True:
+                await ear.wait(LOOK_AGAIN_S)
+                runs = [run for run in self._running.values() if run.policy == "interrupt"]
+                if not runs:
+                    continue
+                found = partial(waiting.interrupted, running=[run.claim for run in runs])
+                try:
+                    interrupted = await self._store.read(found)
+                except StoreUnavailable as error:
+                    log.warning("newcomers_not_read", error=str(error))
+                    continue
+                for run in runs:
+                    if run.claim.turn_id in interrupted:
+                        run.end("interrupt")
         finally:
             ear.close()
 

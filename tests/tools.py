@@ -56,10 +56,31 @@ class Wait:
             self.began.append(args.text)
             self._changed.notify_all()
         try:
-            await asyncio.Event().wait()
+            await self.wait()
         finally:
             self.ended.append(args.text)
-        return "never"
+        return f"waited for {args.text}"
+
+    async def wait(self) -> None:
+        """Wait for what does not come."""
+        await asyncio.Event().wait()
+
+
+class Gated(Wait):
+    """Waits until the test lets all calls go on."""
+
+    name: ClassVar[str] = "gated"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._open = asyncio.Event()
+
+    def release(self) -> None:
+        """Let all calls go on."""
+        self._open.set()
+
+    async def wait(self) -> None:
+        await self._open.wait()
 
 
 class Stubborn:

@@ -9,6 +9,7 @@ from clawbot.history import Entry, EntryKind
 
 INTERRUPTED = "Interrupted: the call was cut off, and whether it had an effect is not known."
 STOPPED_NOTE = "(stopped by the user)"
+CUT_SHORT_NOTE = "(cut short by a newer message of the same person, which follows)"
 
 
 def open_calls(entries: Sequence[Entry], turn_id: str) -> list[Entry]:

@@ -37,6 +37,10 @@ class Journal(Protocol):
         """Append entries durably. Raise LeaseLost or TurnStopped."""
         ...
 
+    async def joined(self) -> list[Entry]:
+        """What people wrote meanwhile that joins the turn, recorded. Raises as `record`."""
+        ...
+
 
 class Tools(Protocol):
     """The tools of a turn, bound to what they may know of it."""
@@ -122,6 +126,7 @@ class Agent:
             memory.extend(recorded)
             reporter.progress(_progress(reply.tool_calls))
             await self._call_tools(tools, _calls(recorded), journal, memory, step, timing)
+            memory.extend(await journal.joined())
             reporter.progress("")
         raise ModelError(f"no answer after {self.limits.max_steps} steps", kind="invalid")
 

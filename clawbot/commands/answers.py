@@ -211,6 +211,13 @@ _TEXTS = {
         "Choose the conversation in the list, or open a new one there.",
         "请在列表中选择会话，或新建一个。",
     ),
+    "queue_full": (
+        (
+            "I am still busy, and too many messages wait already: this one is not taken. "
+            "Send it again later, or write `/stop`."
+        ),
+        "我还在处理，等待中的消息过多，这条未被接收。请稍后重发，或发送 `/stop`。",
+    ),
     "dm_denied": (
         (
             "I may not talk with you yet. An admin can add your id `{sender}` to "

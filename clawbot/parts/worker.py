@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 from clawbot.agent.compaction import CompactionLimits, Compactor
 from clawbot.agent.loop import Agent, LoopLimits
@@ -16,6 +17,7 @@ from clawbot.config_sections import OFFLINE_MODEL
 from clawbot.parts.heartbeat import heartbeat_of
 from clawbot.ports import Clock, Model, Part, Store, Tool
 from clawbot.runner import SessionRunner, memory_model
+from clawbot.session_settings import queue_of
 from clawbot.tools.list_dir import ListDir
 from clawbot.tools.read_file import ReadFile
 from clawbot.tools.registry import ToolLimits, ToolRegistry
@@ -66,6 +68,8 @@ async def open_worker(
                 turn_timeout_s=config.turns.turn_timeout_s,
                 grace_s=config.limits.grace_s,
                 context_rows=config.limits.context_messages,
+                queue_of=partial(queue_of, config),
+                debounces=any(c.policy.queue.debounce_ms for c in config.channels.values()),
             ),
         )
 

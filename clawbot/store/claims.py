@@ -17,6 +17,7 @@ from clawbot import seed
 from clawbot.history import Entry, Usage
 from clawbot.messages import ReplyRoute
 from clawbot.ports import Transaction
+from clawbot.queueing import QueuePolicy
 from clawbot.session_key import SessionKey
 from clawbot.session_settings import SessionSettings, restored
 from clawbot.store import approvals, events, history, sessions
@@ -28,6 +29,9 @@ from clawbot.store.topics import TURNS
 
 Compose = Callable[[Sequence[InboxRow], Sequence[InboxRow]], list[Entry]]
 """Makes the history entries of a new turn from its messages and the context before them."""
+
+QueueOf = Callable[[SessionKey, str, SessionSettings], QueuePolicy]
+"""The policy of a session, by its key, the channel of a message in it, and its own settings."""
 
 ROWS_PER_TURN = 50
 
@@ -92,6 +96,11 @@ class Claim:
         return self.rows[-1].route
 
 
+def collecting(_session: SessionKey, _channel: str, _own: SessionSettings) -> QueuePolicy:
+    """The usual policy."""
+    return "collect"
+
+
 def claim(
     tx: Transaction,
     worker: str,
@@ -100,12 +109,13 @@ def claim(
     now_ms: int,
     context_rows: int,
     compose: Compose,
+    queue_of: QueueOf = collecting,
 ) -> list[Claim]:
     """Take the next turns of up to `limit` sessions, those that wait longest first."""
     rows = tx.conn.execute(_DUE, {"most": limit, "now": now_ms}).mappings()
     claims = []
     for session in rows.all():
-        taken = _claim_session(tx, session, worker, now_ms, context_rows, compose)
+        taken = _claim_session(tx, session, worker, now_ms, context_rows, compose, queue_of)
         if taken is not None:
             claims.append(taken)
     return claims
@@ -124,6 +134,7 @@ def _claim_session(
     now_ms: int,
     context_rows: int,
     compose: Compose,
+    queue_of: QueueOf,
 ) -> Claim | None:
     turn = tx.conn.execute(_OPEN_TURN, {"of_key": session["key"]}).mappings().one_or_none()
     if turn is not None:
@@ -134,6 +145,10 @@ def _claim_session(
                 return None
         return _resume(tx, session, turn, worker)
     rows = _next_rows(open_rows(tx, session["key"], limit=ROWS_PER_TURN))
+    if len(rows) > 1:
+        key = SessionKey.parse(session["key"])
+        if queue_of(key, rows[0].channel, restored(session["settings"])) == "followup":
+            rows = rows[:1]
     if not rows:
         _set(tx, session, due_ms=None, wait_until_ms=None)
         return None
@@ -144,13 +159,14 @@ def _next_rows(waiting: Sequence[InboxRow]) -> list[InboxRow]:
     """The longest run of rows, from the oldest on, of one sender to one place."""
     run: list[InboxRow] = []
     for row in waiting:
-        if row.state != "queued" or (run and not _joins(run[0], row)):
+        if row.state != "queued" or (run and not joins(run[0], row)):
             break
         run.append(row)
     return run
 
 
-def _joins(first: InboxRow, row: InboxRow) -> bool:
+def joins(first: InboxRow, row: InboxRow) -> bool:
+    """Whether a message may be answered in one turn with another: same sender, same place."""
     lanes = [None if item.route is None else item.route.lane for item in (first, row)]
     return first.sender.id == row.sender.id and lanes[0] == lanes[1]
 
@@ -197,7 +213,7 @@ def _begin(
     key = SessionKey.parse(session["key"])
     first = rows[0]
     overheard = overheard_rows.take(tx, first, context_rows)
-    entries = [*_reminder(tx, key, session["epoch"]), *compose(rows, overheard)]
+    entries = [*_reminder(tx, key, session["epoch"]), *compose(_untold(rows), overheard)]
     fence = session["fence"] + 1
     numbers = sessions.own(
         tx,
@@ -240,6 +256,13 @@ def _begin(
         started_ms=now_ms,
         **_own_values(session),
     )
+
+
+def _untold(rows: list[InboxRow]) -> list[InboxRow]:
+    """The messages of a new turn that do not stand in the history yet; all, if each of them does:
+    a turn begins with something that was said.
+    """
+    return [row for row in rows if row.turn_id is None] or rows
 
 
 def _own_values(session: RowMapping) -> dict[str, Any]:

@@ -42,7 +42,11 @@ class StoredMeanwhile(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxRow:
-    """An accepted message as a turn sees it."""
+    """An accepted message as a turn sees it.
+
+    turn_id: the turn that answers it; of a message that waits, one that was cut short, in whose
+        history it stands.
+    """
 
     id: int
     state: str
@@ -60,6 +64,7 @@ class InboxRow:
     seq: int
     route: ReplyRoute | None
     command: str | None
+    turn_id: str | None = None
 
 
 def row_of(row: RowMapping) -> InboxRow:
@@ -81,6 +86,7 @@ def row_of(row: RowMapping) -> InboxRow:
         seq=row["seq"] or 0,
         route=None if row["route"] is None else ReplyRoute(**row["route"]),
         command=row["command"],
+        turn_id=row["turn_id"],
     )
 
 

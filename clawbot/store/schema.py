@@ -157,7 +157,6 @@ sessions = Table(
     Column("due_ms", BigInteger),
     # Not before then, though it is due: for more of a burst, or for the end of a question's time.
     Column("wait_until_ms", BigInteger),
-    Column("interrupted_turn", Text),  # the newest turn that a message of its sender cut short
     Column("settings", JSON(none_as_null=True)),
     Column("work_dirs", JSON(none_as_null=True)),  # none: the usual one
     Column("archived", Boolean, nullable=False, server_default=false()),

@@ -19,7 +19,8 @@ from clawbot.store.topics import TURNS
 class Numbers:
     """A session's counters right after some of its numbers were taken.
 
-    `visible_total` is how many replies it has given in all.
+    `visible_total` is how many replies it has given in all. `is_busy` says that somebody owns it or
+    something waits in it already.
 
     `last_seq` is the highest number taken: of `count` numbers the first is `last_seq - count + 1`.
     """
@@ -29,6 +30,7 @@ class Numbers:
     epoch: int
     fence: int = 0
     visible_total: int = 0
+    is_busy: bool = False
 
 
 _COUNTERS = (
@@ -69,8 +71,14 @@ def take_numbers(
     ).one()
     if wants_turn:
         tx.ring(TURNS)
+    *counters, fence, owner, due_ms = row
     return Numbers(
-        last_seq=row[0], stop_seq=row[1], epoch=row[2], visible_total=row[3], fence=row[4]
+        last_seq=counters[0],
+        stop_seq=counters[1],
+        epoch=counters[2],
+        visible_total=counters[3],
+        fence=fence,
+        is_busy=owner is not None or (due_ms is not None and due_ms < now_ms),
     )
 
 
@@ -90,7 +98,7 @@ def _numbering(insert: InsertOf) -> ReturningInsert[Any]:
             "archived": case((comes_back, false()), else_=sessions.c.archived),
             "deleted_ms": None,
         },
-    ).returning(*_COUNTERS, sessions.c.fence)
+    ).returning(*_COUNTERS, sessions.c.fence, sessions.c.owner, sessions.c.due_ms)
     return made
 
 

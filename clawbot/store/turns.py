@@ -28,6 +28,15 @@ _END_ROWS = (
     .where(inbox.c.turn_id == bindparam("of_turn"), inbox.c.state == "claimed")
     .values(state=bindparam("new_state"), reason=bindparam("why"), settled_ms=bindparam("now_ms"))
 )
+_REQUEUE = (
+    update(inbox)
+    .where(
+        inbox.c.turn_id == bindparam("of_turn"),
+        inbox.c.state == "claimed",
+        inbox.c.seq > bindparam("stop_seq"),
+    )
+    .values(state="queued")
+)
 _END_TURN = (
     update(turns)
     .where(turns.c.id == bindparam("of_turn"))
@@ -156,6 +165,10 @@ def finish(tx: Transaction, turn: Claim, outcome: Outcome, now_ms: int) -> None:
         data = {"turn": turn.turn_id, "text": outcome.reply}
         events.append(tx, turn.session, reply_seq, turn.epoch, "reply", data, now_ms)
     _deliver(tx, turn, outcome, numbers.visible_total, now_ms)
+    if outcome.state == "stopped":
+        # What no stop named is answered anew: the messages of a turn that was interrupted.
+        params = {"of_turn": turn.turn_id, "stop_seq": numbers.stop_seq}
+        tx.conn.execute(_REQUEUE, params)
     tx.conn.execute(
         _END_ROWS,
         {

@@ -1,4 +1,4 @@
-"""Approvals; how long a session waits though it is due, and which turn was interrupted
+"""Approvals; how long a session waits though it is due
 
 Revision ID: 0005
 Revises: 0004
@@ -17,7 +17,6 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("sessions", sa.Column("wait_until_ms", sa.BigInteger(), nullable=True))
-    op.add_column("sessions", sa.Column("interrupted_turn", sa.Text(), nullable=True))
     op.create_table(
         "approvals",
         sa.Column("id", sa.Text(), nullable=False),
@@ -53,5 +52,4 @@ def upgrade() -> None:
 def downgrade() -> None:
     op.drop_index("ix_approvals_open", "approvals")
     op.drop_table("approvals")
-    op.drop_column("sessions", "interrupted_turn")
     op.drop_column("sessions", "wait_until_ms")
