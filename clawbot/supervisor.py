@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -167,10 +168,11 @@ class Supervisor:
             begun = self._clock.monotonic()
             code = await self._run_once(child, stopping)
             if stopping.stop.is_set():
-                self._put(
-                    replace(self._status[child.name], state=ChildState.STOPPED, exit_code=code)
-                )
-                return code == 0
+                before = self._status[child.name]
+                self._put(replace(before, state=ChildState.STOPPED, exit_code=code))
+                # What never worked has nothing to drain, however it ends by itself.
+                had_work = before.state is ChildState.UP or code == -signal.SIGKILL
+                return code == 0 or not had_work
             if code == EXIT_BAD_CONFIG:
                 log.error("child_broken", child=child.name, exit_code=code)
                 self._put(

@@ -194,6 +194,16 @@ async def test_a_child_that_does_not_drain_cuts_itself_off(start: Start, file: P
     assert len(run.notes("closed")) == 1
 
 
+async def test_a_child_that_never_worked_is_no_failure_of_the_stop(
+    start: Start, file: Path
+) -> None:
+    ends = ChildProcess(command=("sleep", "600"), environ=dict(os.environ), kill_after_s=60)
+    run = start(Child(name="one", run=ends), child(file, "two", "steady"))
+    await run.until("two", ChildState.UP)
+    assert await run.stop() == 0
+    assert run.state("one").exit_code == -signal.SIGTERM
+
+
 async def test_a_child_whose_loop_is_stuck_is_killed_after_its_time(
     start: Start, file: Path
 ) -> None:
