@@ -97,10 +97,13 @@ def open_sqlite_engine(path: Path) -> Engine:
         if not os.access(path, os.W_OK):  # SQLite opens it all the same, and fails when it writes
             raise PermissionError("the file is read-only")  # noqa: TRY301 - told like the others
     except Exception as error:
-        raise StartupError(
-            f"store {path}: {_plain(error)}; "
-            "see that the directory exists, is writable and has room"
-        ) from error
+        is_damaged = type(_origin(error)) is sqlite3.DatabaseError
+        remedy = (
+            "restore a backup, or move the file away to begin anew"
+            if is_damaged
+            else "see that the directory exists, is writable and has room"
+        )
+        raise StartupError(f"store {path}: {_plain(error)}; {remedy}") from error
     return engine
 
 

@@ -161,11 +161,16 @@ def test_a_read_only_file_or_directory_is_refused_at_the_start(
         open_sqlite_engine(path)
 
 
-@pytest.mark.parametrize("name", ["missing/store.db", "directory", "junk.db"])
-def test_what_is_no_database_is_refused_at_the_start(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("missing/store.db", "see that"), ("directory", "see that"), ("junk.db", "restore a backup")],
+)
+def test_what_is_no_database_is_refused_at_the_start(
+    tmp_path: Path, name: str, remedy: str
+) -> None:
     (tmp_path / "directory").mkdir()
     (tmp_path / "junk.db").write_bytes(b"junk" * 1000)
-    with pytest.raises(StartupError, match=rf"{name}.*see that"):
+    with pytest.raises(StartupError, match=rf"{name}.*{remedy}"):
         open_sqlite_engine(tmp_path / name)
 
 
