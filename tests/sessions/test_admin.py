@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 from sqlalchemy import select
@@ -12,6 +13,7 @@ from clawbot.errors import (
     LeaseLost,
     NoSuchSession,
     SessionTaken,
+    StoreUnavailable,
     WorkDirsDiffer,
 )
 from clawbot.history import EntryKind
@@ -21,6 +23,7 @@ from clawbot.session_key import SessionKey
 from clawbot.store import copies, deletion, events, history, seeds, session_admin
 from clawbot.store.schema import metadata, sessions
 from clawbot.store.session_list import SessionFilter, list_sessions, totals
+from tests.contracts.sqlite_ground import SqliteGround
 from tests.contracts.store import scenes as contract
 from tests.contracts.store.scenes import NOW_MS
 from tests.sessions.scenes import ask, claim, finish, rows_about, talk
@@ -264,6 +267,24 @@ async def test_j5_order_is_by_number_also_when_the_clock_goes_back(store: Store)
     assert [event.seq for event in page.events] == sorted(event.seq for event in page.events)
     info = await store.read(lambda tx: session_admin.get(tx, KEY))
     assert info.active_ms >= NOW_MS - 60_000
+
+
+async def test_j3_a_disk_that_takes_no_more_is_an_error_and_what_was_there_stays(
+    ground: SqliteGround, store: Store
+) -> None:
+    await talk(store, KEY, "one")
+    before = await store.read(contract.everything)
+    with ground.unwritable():
+        for change in (
+            partial(session_admin.rename, key=KEY, title="x" * 200, now_ms=NOW_MS),
+            partial(deletion.delete_session, key=KEY, now_ms=NOW_MS),
+            partial(copies.fork, source=KEY, target=OTHER, now_ms=NOW_MS),
+        ):
+            with pytest.raises(StoreUnavailable):
+                await store.write(change)
+    assert await store.read(contract.everything) == before
+    await talk(store, KEY, "two")
+    assert await texts_of(store, KEY) == ["one", "two"]
 
 
 @pytest.mark.parametrize(
