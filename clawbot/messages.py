@@ -34,7 +34,8 @@ class Attachment:
     """A file that came with a message.
 
     `source` is the adapter's own reference (a URL or file key), by which it can download it.
-    `kind` is image, audio, video or file.
+    `kind` is image, audio, video or file. `blob` is its name in the store once it was loaded,
+    `problem` says why it was not.
     """
 
     kind: str
@@ -42,6 +43,8 @@ class Attachment:
     source: str
     mime: str = ""
     size_bytes: int | None = None
+    blob: str = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

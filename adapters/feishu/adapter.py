@@ -30,7 +30,7 @@ from adapters.feishu.outbound import MAX_SIZE, measure
 from adapters.feishu.signs import Signs
 from adapters.health import Health
 from adapters.payload import object_of
-from clawbot.errors import ChannelBroken, NotSent, Rejected, SendError
+from clawbot.errors import ChannelBroken, NotSent, OutcomeUnknown, Rejected, SendError
 from clawbot.messages import (
     ChannelHealth,
     InboundMessage,
@@ -130,6 +130,7 @@ class FeishuAdapter:
 
     async def close(self) -> None:
         """Close connections; may be called twice."""
+        await self._signs.clear()
         await self._directory.close()
         await self._api.close()
 
@@ -175,7 +176,13 @@ class FeishuAdapter:
     async def send(self, part: OutboundPart) -> MessageRef:
         """Send a part once, however often it is tried: its key is Feishu's `uuid`."""
         async with self._account_watched():
-            return await self._messenger.send(part)
+            delivered = await self._messenger.send(part)
+            if not delivered.is_certain:
+                try:
+                    await self._growth.edit(delivered.ref.id, part)
+                except NotSent as error:
+                    raise OutcomeUnknown(str(error)) from error  # only the text is not shown yet
+            return delivered.ref
 
     def measure(self, text: str) -> int:
         """See `outbound.measure`."""

@@ -26,10 +26,15 @@ _CARDS = "/open-apis/cardkit/v1/cards"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """A message that Feishu took. thread_id: the topic it stands in, if any."""
+    """A message that Feishu took; under a known uuid the one that it took before.
+
+    thread_id: the topic it stands in, if any. kind, content: what the message is and shows.
+    """
 
     message_id: str
     thread_id: str
+    kind: str
+    content: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +128,10 @@ class FeishuApi:
         answer = await self._call(name, "POST", path, body=body, query=query, chat=chat_id)
         data = object_of(answer.get("data"))
         return Sent(
-            message_id=text_of(data.get("message_id")), thread_id=text_of(data.get("thread_id"))
+            message_id=text_of(data.get("message_id")),
+            thread_id=text_of(data.get("thread_id")),
+            kind=text_of(data.get("msg_type")),
+            content=text_of(object_of(data.get("body")).get("content")),
         )
 
     async def rewrite(self, message_id: str, kind: str, content: str) -> None:

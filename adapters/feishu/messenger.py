@@ -7,13 +7,15 @@ that is gone is sent without it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import structlog
 
 from adapters.feishu.api import FeishuApi, Sent
 from adapters.feishu.config import FeishuConfig
 from adapters.feishu.failures import CONTENT_CODES, GONE_CODES, LENGTH_CODES, SCOPE_CODES
 from adapters.feishu.outbound import card, card_reference, content, form_of, forms_after
-from adapters.feishu.references import CARD, POST, STREAM, Reference
+from adapters.feishu.references import CARD, POST, STREAM, TEXT, Reference
 from clawbot.errors import NotSent, OutcomeUnknown, Rejected
 from clawbot.messages import MessageRef, OutboundPart, ReplyRoute
 from clawbot.ports import Clock
@@ -22,6 +24,24 @@ log = structlog.get_logger(__name__)
 
 _OTHER_FORM = CONTENT_CODES | LENGTH_CODES
 _CARD_KIT_PAUSE_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
+    """A part that stands in the chat. is_certain: whether it surely shows what was sent."""
+
+    ref: MessageRef
+    is_certain: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shape:
+    """What a part is sent as."""
+
+    form: str
+    kind: str
+    body: str
+    card_id: str = ""
 
 
 class Messenger:
@@ -34,37 +54,36 @@ class Messenger:
         self._clock = clock
         self._card_kit_from = float("-inf")
 
-    async def send(self, part: OutboundPart) -> MessageRef:
+    async def send(self, part: OutboundPart) -> Delivered:
         """Send a part, in a form that can grow if it will; raises as `ports.ChannelAdapter`."""
         if part.is_final or not part.route.can_edit:
             form = form_of(part.text, self._config.answer_format)
             return await self._in_some_form(part, form, part.key)
         return await self._growing(part)
 
-    async def resend(self, part: OutboundPart, uuid: str) -> MessageRef:
+    async def resend(self, part: OutboundPart, uuid: str) -> None:
         """Send a part anew whose message cannot be changed any more."""
-        return await self._in_some_form(part, form_of(part.text, self._config.answer_format), uuid)
+        await self._in_some_form(part, form_of(part.text, self._config.answer_format), uuid)
 
-    async def _growing(self, part: OutboundPart) -> MessageRef:
+    async def _growing(self, part: OutboundPart) -> Delivered:
         way = self._config.streaming
-        if way == "card_kit" and self._clock.monotonic() >= self._card_kit_from:
-            card_id = await self._card(part)
-            if card_id:
-                try:
-                    sent = await self._place(
-                        part.route, "interactive", card_reference(card_id), part.key
-                    )
-                except Rejected as error:
-                    if error.code not in _OTHER_FORM:
-                        raise
-                else:
-                    return self._reference(part.route, sent, STREAM, card_id)
+        if way == "card_kit" and (card_id := await self._card(part)):
+            shape = _Shape(
+                form=STREAM, kind="interactive", body=card_reference(card_id), card_id=card_id
+            )
+            try:
+                return await self._as(part, shape, part.key)
+            except Rejected as error:
+                if error.code not in _OTHER_FORM:
+                    raise
         return await self._in_some_form(part, POST if way == "edits" else CARD, part.key)
 
     async def _card(self, part: OutboundPart) -> str:
         """A card that can grow, "" where Feishu refuses to make one. A card that is made and never
         sent is nowhere to be seen.
         """
+        if self._clock.monotonic() < self._card_kit_from:
+            return ""
         try:
             return await self._api.create_card(card(part.text, part.progress, streaming=True))
         except OutcomeUnknown as error:
@@ -75,21 +94,44 @@ class Messenger:
             log.info("feishu_no_card_kit", channel=self._channel, error=str(error))
             return ""
 
-    async def _in_some_form(self, part: OutboundPart, form: str, uuid: str) -> MessageRef:
-        forms = forms_after(form)
-        for tried in forms:
-            kind, body = content(part.text, tried, part.progress)
+    async def _in_some_form(self, part: OutboundPart, form: str, uuid: str) -> Delivered:
+        *others, last = forms_after(form)
+        for tried in others:
             try:
-                sent = await self._place(part.route, kind, body, uuid)
+                return await self._in_form(part, tried, uuid)
             except Rejected as error:
-                if error.code not in _OTHER_FORM or tried == forms[-1]:
+                if error.code not in _OTHER_FORM:
                     raise
                 log.info("feishu_form_refused", channel=self._channel, form=tried, error=str(error))
-            else:
-                return self._reference(part.route, sent, tried)
-        raise AssertionError("the last form raises")  # pragma: no cover
+        return await self._in_form(part, last, uuid)
 
-    async def _place(self, route: ReplyRoute, kind: str, body: str, uuid: str) -> Sent:
+    async def _in_form(self, part: OutboundPart, form: str, uuid: str) -> Delivered:
+        kind, body = content(part.text, form, part.progress)
+        return await self._as(part, _Shape(form=form, kind=kind, body=body), uuid)
+
+    async def _as(self, part: OutboundPart, shape: _Shape, uuid: str) -> Delivered:
+        sent = await self._place(part.route, shape, uuid)
+        if not part.is_repeated:
+            return Delivered(ref=self._reference(part.route, sent, shape.form, shape.card_id))
+        # Under this uuid Feishu may have returned the message of an earlier attempt.
+        form, card_id = await self._actual(sent)
+        is_certain = (sent.kind, sent.content) == (shape.kind, shape.body) and form != CARD
+        return Delivered(
+            ref=self._reference(part.route, sent, form, card_id), is_certain=is_certain
+        )
+
+    async def _actual(self, sent: Sent) -> tuple[str, str]:
+        """The form that a message really has, and its card in the card kit, if any."""
+        if sent.kind != "interactive":
+            return (POST if sent.kind == POST else TEXT), ""
+        try:
+            card_id = await self._api.card_of(sent.message_id)
+        except Rejected as error:
+            log.info("feishu_card_not_told", channel=self._channel, error=str(error))
+            return CARD, ""
+        return STREAM, card_id
+
+    async def _place(self, route: ReplyRoute, shape: _Shape, uuid: str) -> Sent:
         """Answer the message that the route names; the message at hand or the plain chat where it
         is gone.
         """
@@ -98,15 +140,15 @@ class Messenger:
         for anchor in dict.fromkeys(each for each in anchors if each):
             try:
                 return await self._api.reply(
-                    route.chat_id, anchor, kind, body, uuid, in_thread=in_thread
+                    route.chat_id, anchor, shape.kind, shape.body, uuid, in_thread=in_thread
                 )
             except Rejected as error:
                 if error.code not in GONE_CODES:
                     raise
                 log.info("feishu_anchor_gone", channel=self._channel, error=str(error))
-        return await self._api.send(route.chat_id, kind, body, uuid)
+        return await self._api.send(route.chat_id, shape.kind, shape.body, uuid)
 
-    def _reference(self, route: ReplyRoute, sent: Sent, form: str, card_id: str = "") -> MessageRef:
+    def _reference(self, route: ReplyRoute, sent: Sent, form: str, card_id: str) -> MessageRef:
         since_ms = self._clock.now_ms() if card_id else 0
         reference = Reference(
             message_id=sent.message_id, form=form, card_id=card_id, since_ms=since_ms

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import structlog
 
 from adapters.feishu.api import FeishuApi
@@ -15,6 +17,8 @@ log = structlog.get_logger(__name__)
 _KEPT_S = 3600.0
 _MAX_SIGNS = 5_000
 _REFUSED_S = 3600.0
+_YOUNG_S = 1800.0  # longer than a turn: signs of the process before are ended by then
+_CLEAR_S = 2.0
 
 
 class Signs:
@@ -27,6 +31,7 @@ class Signs:
         self._clock = clock
         self._shown: Recent[str] = Recent(clock, kept_s=_KEPT_S, at_most=_MAX_SIGNS)
         self._refused_until = float("-inf")
+        self._young_until = clock.monotonic() + _YOUNG_S
 
     async def show(self, message_id: str, *, active: bool) -> None:
         """Begin or end the sign on a message; may be called twice."""
@@ -38,15 +43,26 @@ class Signs:
             self._refused_until = self._clock.monotonic() + _pause_s(error)
             log.info("feishu_sign_failed", channel=self._channel, error=str(error))
 
+    async def clear(self) -> None:
+        """Take all signs off that this process shows, as far as that goes quickly."""
+        try:
+            async with asyncio.timeout(_CLEAR_S):
+                for message_id in list(self._shown):
+                    await self.show(message_id, active=False)
+        except TimeoutError:
+            log.info("feishu_signs_left", channel=self._channel)
+
     async def _begin(self, message_id: str) -> None:
         if message_id not in self._shown:
             self._shown.remember(message_id, await self._api.react(message_id, self._emoji))
 
     async def _end(self, message_id: str) -> None:
-        """Also a sign that another process put on: Feishu knows which ones are ours."""
+        """Also a sign that the process before this one put on: Feishu knows which ones are ours."""
         known = self._shown.get(message_id)
         self._shown.forget(message_id)
-        ours = [known] if known else await self._api.own_reactions(message_id, self._emoji)
+        is_young = self._clock.monotonic() < self._young_until
+        ours = [known] if known and not is_young else []
+        ours = ours or await self._api.own_reactions(message_id, self._emoji)
         for reaction_id in ours:
             await self._api.unreact(message_id, reaction_id)
 

@@ -214,12 +214,32 @@ async def test_a_part_whose_outcome_is_unknown_can_be_sent_again_and_stands_once
         with pytest.raises(OutcomeUnknown):
             await adapter.send(sending)
     async with opened(feishu) as another:
-        ref = await another.send(sending)
-        if not is_final:
-            await another.edit(ref, replace(sending, text="**once** more", is_final=True))
+        await another.send(replace(sending, text="**once** more", is_final=True, is_repeated=True))
     (sent,) = feishu.sent("team")
-    assert (sent.text, sent.uuid) == ("**once**" if is_final else "**once** more", sending.key)
+    assert (sent.text, sent.uuid) == ("**once** more", sending.key)
     assert not sent.streaming
+
+
+async def test_a_repeated_part_that_shows_the_right_text_is_not_edited(
+    feishu: FeishuSimulator, adapter: FeishuAdapter
+) -> None:
+    await adapter.send(part("oc_team", "**once**"))
+    await adapter.send(part("oc_team", "**once**", is_repeated=True))
+    (sent,) = feishu.sent("team")
+    assert (sent.text, sent.edits) == ("**once**", 0)
+
+
+async def test_a_repeated_part_whose_text_cannot_be_shown_yet_is_asked_for_again(
+    feishu: FeishuSimulator, adapter: FeishuAdapter
+) -> None:
+    await adapter.send(part("oc_team", "begin", is_final=False))
+    feishu.fail_next("card.content", "ratelimited:0.1")
+    with pytest.raises(OutcomeUnknown):
+        await adapter.send(part("oc_team", "begin and end", is_repeated=True))
+    await asyncio.sleep(0.15)
+    await adapter.send(part("oc_team", "begin and end", is_repeated=True))
+    (sent,) = feishu.sent("team")
+    assert (sent.text, sent.streaming) == ("begin and end", False)
 
 
 @pytest.mark.parametrize("how", ["http:404", "reset_before", "error:2200", "http:503", "slow:0.01"])
