@@ -21,8 +21,6 @@ from wechatpy.utils import WeChatSigner  # type: ignore[import-untyped]
 WINDOW_S = 300
 """How far a request's timestamp may be from our clock. The platform names no limit."""
 
-_AES_KEY_CHARS = 43
-
 
 class BadEnvelope(Exception):
     """The ciphertext is not for us, or none."""
@@ -66,16 +64,6 @@ def is_fresh(query: Mapping[str, str], now_s: float) -> bool:
     if not timestamp.isascii() or not timestamp.isdigit():
         return False
     return abs(now_s - int(timestamp[:20])) <= WINDOW_S
-
-
-def is_aes_key(text: str) -> bool:
-    """Whether a text can be an EncodingAESKey: 43 characters of base64."""
-    if len(text) != _AES_KEY_CHARS:
-        return False
-    try:
-        return len(base64.b64decode(text + "=", validate=True)) == 32
-    except ValueError:
-        return False
 
 
 class Envelope:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
 
+from clawbot import parts
 from clawbot.store import outbox
 from clawbot.store.schema import turns
+from tests.flow.conftest import free_port
 from tests.flow.daemon import Daemon, run_daemon
 from tests.flow.wechat_ground import until_listening, wechat_keys, write_channel
 from tests.simulators.model import ModelSimulator, Reply
@@ -299,3 +303,61 @@ async def test_with_customer_service_a_long_answer_stays_within_the_quota(
 
 async def daemon_has_sent_all(daemon: Daemon) -> None:
     await daemon.until(outbox.count_by_state, lambda counts: counts.keys() == {"sent"})
+
+
+# -- several adapter processes ---------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def second_adapter(daemon: Daemon) -> AsyncIterator[str]:
+    """Another adapter process of the same account on the same store; its callback URL."""
+    port = free_port()
+    section = daemon.config.channels["wechat"]
+    keys = section.adapter_config.model_copy(update={"listen_port": port})
+    channel = replace(section, adapter_config=keys)
+    config = daemon.config.model_copy(update={"channels": {"wechat": channel}})
+    async with parts.adapter_part(config, daemon.store, "second", "wechat") as part:
+        stop = asyncio.Event()
+        running = asyncio.create_task(part.run(stop))
+        try:
+            yield await until_listening(port) + "/wechat"
+        finally:
+            stop.set()
+            await asyncio.wait_for(running, 10)
+
+
+@short_attempts
+async def test_of_two_processes_the_one_that_holds_the_newest_attempt_answers(
+    passive: Daemon, model: ModelSimulator, wechat: WechatSimulator
+) -> None:
+    async with second_adapter(passive) as url:
+        gate = model.hold("slow")
+        model.expect(Reply(text="done"), when="slow")
+        wechat.pusher.pause_between_attempts()
+        delivery = wechat.user_says(ALICE, "slow")
+        await wechat.pusher.wait_paused()
+        wechat.pusher.url = url
+        wechat.pusher.go_on()
+        await wechat.pusher.wait_attempt(delivery, 2)
+        gate.release()
+        assert await wechat.wait_sent(1) == ["done"]
+        await passive.until_quiet()
+        assert await turn_count(passive) == 1
+
+
+async def test_what_one_process_answered_in_vain_the_other_answers_again(
+    either: Daemon, model: ModelSimulator, wechat: WechatSimulator
+) -> None:
+    async with second_adapter(either) as url:
+        model.expect(Reply(text="here"), when="hello")
+        wechat.lose_responses(1)
+        wechat.pusher.pause_between_attempts()
+        wechat.user_says(ALICE, "hello")
+        await wechat.pusher.wait_paused()
+        await daemon_has_sent_all(either)
+        wechat.pusher.url = url
+        wechat.pusher.go_on()
+        assert await wechat.wait_sent(1) == ["here"]
+        await wechat.wait_settled()
+        await daemon_has_sent_all(either)
+        assert (wechat.sent(), await turn_count(either)) == (["here"], 1)

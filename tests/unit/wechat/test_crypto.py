@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from adapters.wechat.crypto import (
     BadEnvelope,
     Envelope,
-    is_aes_key,
     is_fresh,
     is_signed,
     signature_of,
@@ -80,8 +79,3 @@ def test_a_signature_covers_every_value_in_any_order() -> None:
 )
 def test_a_request_must_be_of_now(stamp: str, is_good: bool) -> None:
     assert is_fresh({"timestamp": stamp}, 1000.0) is is_good
-
-
-def test_an_aes_key_is_told_from_what_is_none() -> None:
-    assert is_aes_key(KEY)
-    assert not any(map(is_aes_key, ["", KEY[:-1], KEY + "0", "*" * 43]))
