@@ -118,9 +118,11 @@ def pass_on(tx: Transaction, inbox_id: int, outbox_id: int) -> None:
 def release_holder(tx: Transaction, holder: str) -> None:
     """Let anybody answer what only a process that has ended could; who it was stays known."""
     for table in (inbox, outbox):
+        # Not a plain comparison: that would read every inline answer there ever was, by its index.
+        is_mine = func.coalesce(table.c.inline_holder, "") == holder
         tx.conn.execute(
             update(table)
-            .where(table.c.settled_ms.is_(None), table.c.inline_holder == holder)
+            .where(table.c.settled_ms.is_(None), is_mine)
             .values(inline_until_ms=0)
         )
 
