@@ -121,9 +121,7 @@ def release_holder(tx: Transaction, holder: str) -> None:
         # Not a plain comparison: that would read every inline answer there ever was, by its index.
         is_mine = func.coalesce(table.c.inline_holder, "") == holder
         tx.conn.execute(
-            update(table)
-            .where(table.c.settled_ms.is_(None), is_mine)
-            .values(inline_until_ms=0)
+            update(table).where(table.c.settled_ms.is_(None), is_mine).values(inline_until_ms=0)
         )
 
 
