@@ -20,6 +20,9 @@ from adapters.payload import Json
 
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 _REFERENCE = re.compile(r"&#(?:x([0-9A-Fa-f]{1,6})|([0-9]{1,7}));")
+_HALVES = re.compile(
+    r"&#(?:x[dD][89aAbB][0-9A-Fa-f]{2}|5[0-9]{4});&#(?:x[dD][c-fC-F]\w{2}|5[0-9]{4});"
+)
 _DOCTYPE = re.compile(
     r"\s*(?:<\?xml.*?\?>)?\s*(?:<!--.*?-->\s*)*<!DOCTYPE", re.DOTALL | re.IGNORECASE
 )
@@ -96,18 +99,32 @@ def _salvage(text: str, error: ExpatError) -> Json:
 
 
 def _without_bad_references(text: str) -> str:
-    """Drop references to characters that are not allowed, outside of CDATA only."""
+    """Drop references to characters that are not allowed, outside of CDATA only.
+
+    Some clients refer to an emoji by its two UTF-16 halves; these are put together.
+    """
     if "&#" not in text:
         return text
     pieces = re.split(r"(<!\[CDATA\[.*?\]\]>)", text, flags=re.DOTALL)
     return "".join(
-        piece if index % 2 else _REFERENCE.sub(_reference, piece)
+        piece if index % 2 else _REFERENCE.sub(_reference, _HALVES.sub(_whole, piece))
         for index, piece in enumerate(pieces)
     )
 
 
+def _whole(match: re.Match[str]) -> str:
+    first, second = (_code(half) for half in _REFERENCE.finditer(match[0]))
+    if not (0xD800 <= first <= 0xDBFF and 0xDC00 <= second <= 0xDFFF):
+        return match[0]
+    return chr(0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00))
+
+
+def _code(match: re.Match[str]) -> int:
+    return int(match[1], 16) if match[1] else int(match[2])
+
+
 def _reference(match: re.Match[str]) -> str:
-    code = int(match[1], 16) if match[1] else int(match[2])
+    code = _code(match)
     if code > 0x10FFFF or not clean(chr(code)):
         return ""
     return match[0]

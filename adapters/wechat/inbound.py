@@ -82,7 +82,7 @@ def identity_of(fields: Json) -> str:
     """The key that all attempts at one message or event share."""
     sender, sent = text_field(fields, "FromUserName"), text_field(fields, "CreateTime")
     message_id = text_field(fields, "MsgId")
-    if message_id and not event_name(fields):
+    if message_id.strip("0") and not event_name(fields):
         return f"{sender}/{message_id}"
     if event := event_name(fields):
         return "/".join((sender, sent, event, text_field(fields, "EventKey")))

@@ -109,7 +109,8 @@ def without_mention(text: str, bot_name: str) -> str:
     name = re.escape(bot_name)
     # After an ASCII name Chinese may follow directly; a letter of the name's own script may not.
     ahead = r"(?![A-Za-z0-9_-])" if bot_name[-1:].isascii() else r"(?!\w)"
-    return _SPACES.sub(" ", re.sub(rf"[@＠]{name}{ahead}", " ", text)).strip()
+    mention = rf"(?<![A-Za-z0-9._-])[@＠]{name}{ahead}"  # not the end of an address
+    return _SPACES.sub(" ", re.sub(mention, " ", text)).strip()
 
 
 def _own_words(body: Json, bot_name: str, *, is_group: bool) -> str:

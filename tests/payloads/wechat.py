@@ -46,6 +46,7 @@ def channel_keys(row: Row, api_url: str) -> Mapping[str, Any]:
             "token": ctx.get("token") or _TOKEN,
             "encoding_aes_key": ctx.get("aes_key") or _AES_KEY,
             "api_base_url": f"{api_url}/",
+            "receive_ids": [ctx["receive_id"]] if ctx.get("receive_id") else [],
         }
     key = {"encoding_aes_key": ctx["aes_key"]} if ctx.get("aes_key") else {}
     return (

@@ -37,6 +37,7 @@ def test_no_body_raises_anything_but_one_exception(body: str) -> None:
     [
         (xml("<Content>low &#2; ref</Content>"), "low  ref"),
         (xml("<Content>a &#x0B;&#65;</Content>"), "a A"),
+        (xml("<Content>&#xD83D;&#xDE00; &#55357;&#56832; &#xD83D;x</Content>"), "😀 😀 x"),
         (xml("<Content><![CDATA[bell \x07 inside]]></Content>"), "bell  inside"),
         (xml("<Content><![CDATA[&#2; is text]]></Content>"), "&#2; is text"),
         (xml("<Content>fish & chips</Content>"), "fish & chips"),

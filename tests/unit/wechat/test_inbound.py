@@ -132,6 +132,8 @@ def test_texts_without_msgid_are_told_apart_by_what_they_say() -> None:
     same = [message(MsgType="text", Content="x", MsgId="").identity for _ in range(2)]
     other = message(MsgType="text", Content="y", MsgId="").identity
     assert same[0] == same[1] != other
+    zero = message(MsgType="text", Content="x", MsgId="0").identity
+    assert zero == same[0]
 
 
 @pytest.mark.parametrize("word", ["1", "１", "more", "More", "继续"])

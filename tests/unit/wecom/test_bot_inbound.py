@@ -65,6 +65,8 @@ def test_a_group_message_speaks_to_the_bot() -> None:
         ("@小助手 你好", "小助手", "你好"),
         ("@小助手二号 你好", "小助手", "@小助手二号 你好"),
         ("@.* hi", ".*", "hi"),
+        ("mail me@RobotA hi", "RobotA", "mail me@RobotA hi"),
+        ("你好@RobotA hi", "RobotA", "你好 hi"),
         ("@someone /new", "", "/new"),
         ("line one\n@RobotA line two", "RobotA", "line one\n line two"),
         ("@RobotA", "RobotA", ""),
