@@ -47,6 +47,7 @@ class AdapterHost:
         *,
         grace_s: float,
         thread_messages: int = 0,
+        file_bytes: int = 0,
         enrich_ms: int = 0,
     ) -> None:
         self._store = store
@@ -56,7 +57,8 @@ class AdapterHost:
         self._adapter = adapter
         self._intake = intake
         self._thread_messages = thread_messages
-        self._enrich_ms = enrich_ms
+        self._file_bytes = file_bytes
+        self._enrich_ms = enrich_ms if isinstance(adapter, Enricher) else 0
         self._delivery = Delivery(store, clock, heartbeat, channel, adapter, grace_s=grace_s)
         self._last_in_ms: int | None = None
 
@@ -97,6 +99,7 @@ class AdapterHost:
                     self._channel,
                     self._adapter,
                     thread_messages=self._thread_messages,
+                    file_bytes=self._file_bytes,
                 )
                 side_tasks.append(group.create_task(enrichment.run(), name="enrichment"))
             if isinstance(self._adapter, Typing):

@@ -184,6 +184,8 @@ class LimitsConfig(Section):
     """How many unaddressed messages of a group are kept for the next turn there; 0 = none."""
     context_age_s: Seconds = 86400
     """How old they may be."""
+    file_bytes: int = Field(default=20_971_520, ge=0)
+    """How large a file that somebody sends may be to be loaded for the agent."""
     approval_s: Seconds = 3600
     """How long people have to approve or deny what a tool asks them."""
     late_after_s: Seconds = 1800

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import structlog
 from sqlalchemy import select
 
+from clawbot import received_files
 from clawbot.errors import StoreUnavailable
 from clawbot.messages import InboundMessage, cleaned
-from clawbot.ports import Clock, Enricher, Store, ThreadReader, Transaction
+from clawbot.ports import Clock, Downloader, Enricher, Store, ThreadReader, Transaction
 from clawbot.store import inbox, overheard
 from clawbot.store.schema import inbox as rows
 from clawbot.store.topics import enrich_topic
@@ -23,6 +25,7 @@ from clawbot.store.topics import enrich_topic
 log = structlog.get_logger(__name__)
 
 AT_ONCE = 64
+LOADING_AT_ONCE = 4  # files are held in memory
 LOOK_AGAIN_S = 1.0
 LEAST_TIME_S = 1.0
 
@@ -30,7 +33,8 @@ LEAST_TIME_S = 1.0
 class Enrichment:
     """The enrichment loop of one adapter process.
 
-    thread_messages: how much of a thread is read that a session begins in.
+    thread_messages: how much of a thread is read that a session begins in. file_bytes: how large a
+    file may be.
     """
 
     def __init__(
@@ -42,6 +46,7 @@ class Enrichment:
         enricher: Enricher,
         *,
         thread_messages: int = 0,
+        file_bytes: int = 0,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -49,6 +54,8 @@ class Enrichment:
         self._channel = channel
         self._enricher = enricher
         self._thread_messages = thread_messages
+        self._file_bytes = file_bytes
+        self._loading = asyncio.Semaphore(LOADING_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -98,7 +105,11 @@ class Enrichment:
         try:
             async with asyncio.timeout(seconds):
                 message = cleaned(await self._enricher.enrich(raw))
-                earlier = await self._read_earlier(row_id, raw)
+                reason = await self._store.read(partial(overheard.reason_of, row_id=row_id))
+                if reason == overheard.JOINS_THREAD:
+                    earlier = await self._read_earlier(raw)
+                if reason is not None:
+                    message = await self._with_files(message)
         except TimeoutError:
             log.warning("enrichment_timed_out", channel=self._channel, inbox_id=row_id)
         except Exception:
@@ -122,14 +133,26 @@ class Enrichment:
             else:
                 return
 
-    async def _read_earlier(self, row_id: int, raw: str) -> Sequence[InboundMessage]:
+    async def _read_earlier(self, raw: str) -> Sequence[InboundMessage]:
         """What was said in the message's thread before we were called into it."""
         if not isinstance(self._enricher, ThreadReader) or not self._thread_messages:
             return ()
-        if not await self._store.read(partial(overheard.joins_thread, row_id=row_id)):
-            return ()
         found = await self._enricher.earlier(raw, self._thread_messages)
         return [cleaned(message) for message in found]
+
+    async def _with_files(self, message: InboundMessage) -> InboundMessage:
+        """The message with its files in the store, or with the reasons why they are not."""
+        if not isinstance(self._enricher, Downloader) or not message.attachments:
+            return message
+        async with self._loading:
+            files = await received_files.load(
+                self._store,
+                self._clock,
+                self._enricher,
+                message.attachments,
+                max_bytes=self._file_bytes,
+            )
+        return replace(message, attachments=files)
 
 
 def _complete(

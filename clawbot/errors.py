@@ -124,6 +124,13 @@ class WindowClosed(SendError):
     """The platform allows no answer here until the person writes again; hold the reply."""
 
 
+# -- files -----------------------------------------------------------------------------------------
+
+
+class NotLoaded(ClawbotError):
+    """A file of a message could not be loaded; the text says why, to the model and to people."""
+
+
 # -- an adapter's connection -----------------------------------------------------------------------
 
 

@@ -40,6 +40,7 @@ class ChannelRules:
 
     can_edit: whether the adapter can change sent messages, so that replies may grow.
     can_enrich: whether it completes messages; without, an incomplete one is taken as it is.
+    can_download: whether it can load the files of messages.
     can_read_threads: whether it can tell what stood in a thread before we were called into it.
     """
 
@@ -53,6 +54,7 @@ class ChannelRules:
     late_after_ms: int
     is_owner: Callable[[str], bool] = lambda _user_id: False
     can_read_threads: bool = False
+    can_download: bool = False
 
 
 class Intake:
@@ -290,7 +292,8 @@ def _queue(
     if (row_id := inline.take_more(tx, message, way.session, now_ms)) is not None:
         return _accepted("more", row_id, way.session)
     joins = _joins_thread(tx, message, way, rules, now_ms)
-    waits = (message.is_incomplete or joins) and rules.can_enrich
+    has_files = bool(message.attachments) and rules.can_download
+    waits = (message.is_incomplete or joins or has_files) and rules.can_enrich
     age_ms = 0 if message.sent_at_ms is None else now_ms - message.sent_at_ms
     accepted = _enqueue(
         tx,

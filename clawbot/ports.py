@@ -20,6 +20,7 @@ from clawbot.history import ModelReply, ModelRequest, ToolCall
 from clawbot.messages import (
     Accepted,
     Amendment,
+    Attachment,
     ChannelHealth,
     Ignored,
     InboundMessage,
@@ -200,6 +201,15 @@ class Enricher(Protocol):
 
     async def enrich(self, raw: str) -> InboundMessage:
         """Load what is missing and parse again. May be called twice; falls back to placeholders."""
+        ...
+
+
+@runtime_checkable
+class Downloader(Protocol):
+    """Can load the files of messages."""
+
+    async def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        """All of a file. Raise NotLoaded if it is larger, or cannot be had."""
         ...
 
 

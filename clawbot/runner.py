@@ -10,7 +10,7 @@ from pathlib import Path
 
 import structlog
 
-from clawbot import seed
+from clawbot import received_files, seed
 from clawbot.agent.compaction import CompactionJob, Compactor
 from clawbot.agent.dialects import dialect_of
 from clawbot.agent.loop import Agent, Answer, Timing
@@ -73,6 +73,8 @@ class SessionRunner:
         model = await self._model(settings.model)
         saved = SavedTexts(root=saved_dir(self.config.state_dir, claim.session))
         around = await self._surroundings(claim, name, saved)
+        sent = [file for row in claim.rows for file in row.attachments]
+        await received_files.place(self.store, sent, around.work_dirs[0])
         stopping = asyncio.Event()
         bound = self.tools.bind(
             TurnContext(

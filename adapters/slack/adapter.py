@@ -36,6 +36,7 @@ from adapters.slack.socket import SocketReceiver, Timings
 from adapters.slack.threads import ThreadHistory
 from clawbot.errors import ChannelBroken, NotSent, OutcomeUnknown, Rejected, SendError
 from clawbot.messages import (
+    Attachment,
     ChannelHealth,
     Ignored,
     InboundMessage,
@@ -230,6 +231,10 @@ class SlackAdapter:
     async def enrich(self, raw: str) -> InboundMessage:
         """Load the names and files that a message lacks; what cannot be had reads as its id."""
         return await self._names.complete(object_of(json.loads(raw)))
+
+    async def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        """Load a file that Slack keeps, with the bot's token."""
+        return await self._api.download(attachment, max_bytes)
 
     async def earlier(self, raw: str, limit: int) -> Sequence[InboundMessage]:
         """What stood in the message's thread before it, as far as Slack tells."""

@@ -17,7 +17,9 @@ from adapters.payload import Json, object_of, objects_of, text_of
 from adapters.slack.config import SlackConfig
 from adapters.slack.facts import Identity
 from adapters.slack.failures import from_api_error, from_client_error
-from clawbot.errors import NotSent, SendError
+from adapters.slack.files import is_slack_url, refusal_of
+from clawbot.errors import NotLoaded, NotSent, SendError
+from clawbot.messages import Attachment
 
 CALL_TIMEOUT_S = 15.0
 _CONNECT_TIMEOUT_S = 5.0
@@ -128,6 +130,39 @@ class SlackApi:
         answer = await self.call("files.info", self.client.files_info(file=file_id))
         return object_of(answer.get("file"))
 
+    async def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        """The bytes behind a file's private URL. Raises NotLoaded.
+
+        The bot's token goes to Slack alone: a file may be kept by another service.
+        """
+        url = attachment.source
+        if not is_slack_url(url, self._config.api_base_url):
+            raise NotLoaded("it is kept by another service, not by Slack")
+        if (attachment.size_bytes or 0) > max_bytes:
+            raise _too_large(max_bytes)
+        client, session = self.client, self._session
+        if session is None:  # closed meanwhile
+            raise NotLoaded("the channel is being closed")
+        headers = {"Authorization": f"Bearer {client.token}"}
+        try:
+            async with session.get(
+                url,
+                headers=headers,
+                allow_redirects=False,
+                proxy=client.proxy,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=10),
+            ) as answer:
+                if refusal := refusal_of(answer.status, answer.content_type, attachment.mime):
+                    raise NotLoaded(refusal)
+                data = await answer.content.read(max_bytes + 1)
+                while len(data) <= max_bytes and not answer.content.at_eof():
+                    data += await answer.content.read(max_bytes + 1 - len(data))
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise NotLoaded("the connection to Slack broke off") from error
+        if len(data) > max_bytes:
+            raise _too_large(max_bytes)
+        return data
+
     async def call(self, method: str, call: Awaitable[AsyncSlackResponse]) -> Json:
         """The answer to a call of the SDK's client. Raises NotSent, Rejected or OutcomeUnknown."""
         try:
@@ -137,3 +172,7 @@ class SlackApi:
         except (aiohttp.ClientError, TimeoutError) as error:
             raise from_client_error(method, error) from error
         return object_of(answer.data)
+
+
+def _too_large(max_bytes: int) -> NotLoaded:
+    return NotLoaded(f"it is larger than {max_bytes:,} bytes")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from adapters.payload import Json, object_of, text_of
 from adapters.slack.words import escape
 from clawbot.messages import Attachment
 
 _GONE = frozenset({"tombstone", "hidden_by_limit"})
+_HOSTS = (".slack.com", ".slack-gov.com", ".slack-files.com")
 _KINDS = frozenset({"image", "audio", "video"})
 
 
@@ -38,6 +41,27 @@ def describe(file: Json) -> str:
 def is_undescribed(file: Json) -> bool:
     """Whether only `files.info` tells more (a file of another workspace, Slack Connect)."""
     return file.get("file_access") == "check_file_info"
+
+
+def is_slack_url(url: str, api_base_url: str) -> bool:
+    """Whether the bot's token may be sent there."""
+    try:
+        asked, api = urlsplit(url), urlsplit(api_base_url)
+        is_api = (asked.scheme, asked.hostname, asked.port) == (api.scheme, api.hostname, api.port)
+    except ValueError:
+        return False
+    host = asked.hostname or ""
+    return is_api or (asked.scheme == "https" and host.endswith(_HOSTS) and asked.port is None)
+
+
+def refusal_of(status: int, content_type: str, mime: str) -> str | None:
+    """Why an answer is not the file. Without the scope Slack answers with its page for signing in,
+    as a redirect or with status 200.
+    """
+    is_page = content_type == "text/html" and mime != "text/html"
+    if 300 <= status < 400 or (status == 200 and is_page):
+        return "Slack gives it to nobody without the scope files:read"
+    return None if status == 200 else f"Slack answered with HTTP {status}"
 
 
 def _name(file: Json) -> str:

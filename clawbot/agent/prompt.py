@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clawbot.history import Entry, EntryKind
+from clawbot.messages import Attachment
+from clawbot.received_files import path_of
 from clawbot.store.inbox import InboxRow
 from clawbot.text import head_and_tail
 
@@ -70,8 +72,15 @@ def _words(row: InboxRow) -> str:
         parts.append(f"[This message was sent {minutes} minutes before it arrived.]")
     for item in row.attachments:
         size = "" if item.size_bytes is None else f", {item.size_bytes:,} bytes"
-        parts.append(f"[{item.kind} attached: {item.name}{size}]")
+        parts.append(f"[{item.kind} attached: {item.name}{size}{_whereabouts(item)}]")
     return "\n".join(parts) or "[a message without text]"
+
+
+def _whereabouts(item: Attachment) -> str:
+    """Where the agent finds a file, or why it does not."""
+    if item.blob:
+        return f"; it is the file {path_of(item)}"
+    return f"; not available: {item.problem}" if item.problem else ""
 
 
 def for_request(entries: Sequence[Entry]) -> tuple[Entry, ...]:

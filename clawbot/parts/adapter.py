@@ -13,7 +13,7 @@ from clawbot.clock import SystemClock
 from clawbot.config import Config
 from clawbot.intake import ChannelRules, Intake
 from clawbot.parts.heartbeat import heartbeat_of
-from clawbot.ports import ChannelAdapter, Editor, Enricher, Part, Store, ThreadReader
+from clawbot.ports import ChannelAdapter, Downloader, Editor, Enricher, Part, Store, ThreadReader
 
 
 @asynccontextmanager
@@ -34,6 +34,7 @@ async def open_adapter_host(
         Intake(store, clock, rules_of(config, channel, adapter), process_id),
         grace_s=config.limits.grace_s,
         thread_messages=config.limits.context_messages,
+        file_bytes=config.limits.file_bytes,
         enrich_ms=round(config.limits.enrich_deadline_s * 1000),
     )
 
@@ -47,6 +48,7 @@ def rules_of(config: Config, channel: str, adapter: ChannelAdapter) -> ChannelRu
         can_edit=isinstance(adapter, Editor),
         can_enrich=isinstance(adapter, Enricher),
         can_read_threads=isinstance(adapter, ThreadReader),
+        can_download=isinstance(adapter, Downloader),
         context_rows=limits.context_messages,
         context_age_ms=round(limits.context_age_s * 1000),
         enrich_ms=round(limits.enrich_deadline_s * 1000),

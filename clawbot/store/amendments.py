@@ -70,7 +70,9 @@ def _apply(
     else:
         attachments = [asdict(item) for item in message.attachments] or None
         values = {"text": message.text, "raw": message.raw, "attachments": attachments}
-        if message.is_incomplete or row["enrich_by_ms"] is not None:
+        values["turn_id"] = None  # where it was read before, the new words are read too
+        lacks = message.is_incomplete or bool(message.attachments)
+        if (lacks and enrich_by_ms > now_ms) or row["enrich_by_ms"] is not None:
             # Under another deadline, so that what is being loaded for the old words is left.
             by_ms = max(enrich_by_ms, (row["enrich_by_ms"] or 0) + 1)
             values |= {"enrich_by_ms": by_ms, "enrich_holder": None}

@@ -46,10 +46,11 @@ def take(tx: Transaction, first: InboxRow, limit: int) -> list[InboxRow]:
     return sorted(rows, key=lambda row: (row.sent_ms or row.accepted_ms, row.id))
 
 
-def joins_thread(tx: Transaction, row_id: int) -> bool:
-    """Whether what stood in the row's thread before it is still to be read."""
+def reason_of(tx: Transaction, row_id: int) -> str | None:
+    """Why a message waits for completion, perhaps JOINS_THREAD; None if it was only overheard."""
     reason = select(inbox.c.reason).where(inbox.c.id == row_id, inbox.c.state == "received")
-    return tx.conn.execute(reason).scalar_one_or_none() == JOINS_THREAD
+    found: str | None = tx.conn.execute(reason).scalar_one_or_none()
+    return found
 
 
 def keep_earlier(tx: Transaction, messages: Sequence[InboundMessage], now_ms: int) -> None:

@@ -22,6 +22,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
     Table,
@@ -102,10 +103,9 @@ seen = Table(
     Column("channel", Text, nullable=False),
     Column("transport_id", Text, nullable=False),
     Column("inbox_id", BigInteger),
-    Column("at_ms", BigInteger, nullable=False),
+    Column("at_ms", BigInteger, nullable=False, index=True),
     PrimaryKeyConstraint("channel", "transport_id"),
 )
-Index("ix_seen_at_ms", seen.c.at_ms)
 
 aliases = Table(
     "aliases",
@@ -164,11 +164,10 @@ sessions = Table(
     Column("deleted_ms", BigInteger),
     Column("first_epoch", Integer, nullable=False, server_default="0"),  # since its deletion
     Column("created_ms", BigInteger, nullable=False),
-    Column("active_ms", BigInteger, nullable=False),
+    Column("active_ms", BigInteger, nullable=False, index=True),
 )
 _partial("ix_sessions_due", sessions.c.due_ms, where="owner IS NULL AND due_ms IS NOT NULL")
 _partial("ix_sessions_owner", sessions.c.owner, where="owner IS NOT NULL")
-Index("ix_sessions_active_ms", sessions.c.active_ms)
 Index("ix_sessions_base_key", sessions.c.base_key)
 
 messages = Table(
@@ -376,6 +375,15 @@ processes = Table(
     Column("pid", BigInteger, nullable=False),
     Column("started_ms", BigInteger, nullable=False),
     Column("heartbeat_ms", BigInteger, nullable=False),
+)
+
+blobs = Table(
+    "blobs",
+    metadata,
+    Column("digest", Text, primary_key=True),  # of the whole file
+    Column("part_no", Integer, primary_key=True),
+    Column("at_ms", BigInteger, nullable=False, index=True),
+    Column("data", LargeBinary, nullable=False),
 )
 
 channel_state = Table(

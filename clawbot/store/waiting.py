@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from sqlalchemy import bindparam, func, or_, select, update
 
@@ -92,7 +93,8 @@ def join(tx: Transaction, turn: Claim, compose: Compose, now_ms: int) -> list[En
     Raise LeaseLost or TurnStopped: so what joins came before any stop of the turn.
     """
     sessions.lock(tx, turn.session, turn.fence, first_seq=turn.first_seq)
-    rows = newcomers(tx, turn)
+    # Files are written before a turn begins: their messages wait for the next one.
+    rows = list(takewhile(lambda row: not row.attachments, newcomers(tx, turn)))
     if not rows:
         return []
     entries = [replace(entry, turn_id=turn.turn_id) for entry in compose(rows, [])]
