@@ -386,9 +386,11 @@ def count_by_state(tx: Transaction) -> dict[str, int]:
 
 def note_once(tx: Transaction, channel: str, mark: str, now_ms: int) -> bool:
     """Remember that something was told; False when it was told before under the same mark."""
-    result = tx.conn.execute(
+    # Not by the row count: of an INSERT it is not known on every database.
+    told = tx.conn.execute(
         tx.insert(seen)
         .values(channel=channel, transport_id=mark, inbox_id=None, at_ms=now_ms)
         .on_conflict_do_nothing()
+        .returning(seen.c.transport_id)
     )
-    return result.rowcount == 1
+    return told.first() is not None

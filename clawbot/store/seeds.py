@@ -72,8 +72,9 @@ def put(tx: Transaction, key: SessionKey, epoch: int, seed: Seed, now_ms: int) -
             created_ms=now_ms,
         )
         .on_conflict_do_nothing()
+        .returning(seeds.c.hash)
     )
-    return result.rowcount == 1
+    return result.first() is not None
 
 
 def _tell(tx: Transaction, key: SessionKey, seq: int, epoch: int, seed: Seed, now_ms: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.contracts.broken.amending import AMENDMENT_BREAKS
 from tests.contracts.broken.asking import APPROVAL_BREAKS
 from tests.contracts.broken.breaking import Break
+from tests.contracts.broken.crowding import WAITING_BREAKS
 from tests.contracts.broken.front import INBOX_BREAKS
 from tests.contracts.broken.inline import INLINE_BREAKS
 from tests.contracts.broken.places import PLACE_BREAKS
@@ -23,6 +24,7 @@ BREAKS: tuple[Break, ...] = (
     *FENCE_BREAKS,
     *STOP_BREAKS,
     *APPROVAL_BREAKS,
+    *WAITING_BREAKS,
     *OUTBOX_BREAKS,
     *INLINE_BREAKS,
     *PLACE_BREAKS,

@@ -18,6 +18,7 @@ from tests.contracts.store.outbox import OutboxClauses
 from tests.contracts.store.places import PlaceClauses
 from tests.contracts.store.stops import StopClauses
 from tests.contracts.store.turns import TurnClauses
+from tests.contracts.store.waiting import WaitingClauses
 from tests.contracts.store.writes import WriteClauses
 
 __all__ = ["Ground", "StoreContract"]
@@ -32,6 +33,7 @@ class StoreContract(
     FenceClauses,
     StopClauses,
     ApprovalClauses,
+    WaitingClauses,
     OutboxClauses,
     InlineClauses,
     PlaceClauses,

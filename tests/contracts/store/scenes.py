@@ -22,8 +22,9 @@ from clawbot.messages import (
     Sender,
 )
 from clawbot.ports import Store, Transaction
+from clawbot.queueing import QueuePolicy
 from clawbot.session_key import SessionKey
-from clawbot.store import approvals, claims, history, lanes, outbox, stops, turns
+from clawbot.store import approvals, claims, history, lanes, outbox, stops, turns, waiting
 from clawbot.store.approvals import Decision, Ruling, Voter
 from clawbot.store.claims import Claim
 from clawbot.store.inbox import InboxRow
@@ -122,11 +123,17 @@ async def claim(
     limit: int = 10,
     context_rows: int = 0,
     now_ms: int = NOW_MS,
+    policy: QueuePolicy = "collect",
 ) -> list[Claim]:
     """Claim turns."""
     return await store.write(
         lambda tx: claims.claim(
-            tx, worker, limit=limit, now_ms=now_ms, context_rows=context_rows, compose=compose
+            *(tx, worker),
+            limit=limit,
+            now_ms=now_ms,
+            context_rows=context_rows,
+            compose=compose,
+            queue_of=lambda *_: policy,
         )
     )
 
@@ -225,6 +232,12 @@ async def decide(
             *(tx, voter, approval_id), approves=approves, reason="", now_ms=now_ms
         )
     )
+
+
+async def join(store: Store, turn: Claim) -> list[str]:
+    """Let newcomers join a turn; return their texts."""
+    entries = await store.write(lambda tx: waiting.join(tx, turn, compose, NOW_MS))
+    return [entry.text for entry in entries]
 
 
 async def put_reply(store: Store, text: str = "reply", **changes: Any) -> int:
