@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from sqlalchemy import bindparam, select
 from sqlalchemy.sql.dml import Insert
 
@@ -10,10 +13,29 @@ from clawbot.ports import InsertOf, Transaction
 from clawbot.recollection import MemoryState, Reach, Recollection
 from clawbot.session_key import SessionKey
 from clawbot.store import history, summaries
-from clawbot.store.schema import memories
+from clawbot.store.schema import memories, sessions
+from clawbot.store.schema import summaries as summary_rows
 
 _FIND = select(memories).where(
     memories.c.session_key == bindparam("of_session"), memories.c.epoch == bindparam("of_epoch")
+)
+# Both in one question: each turn begins with it.
+_KNOWN = (
+    select(
+        *(column.label(f"memory_{column.name}") for column in memories.c),
+        *(column.label(f"summary_{column.name}") for column in summary_rows.c),
+    )
+    .select_from(sessions)
+    .outerjoin(
+        memories,
+        (memories.c.session_key == sessions.c.key) & (memories.c.epoch == bindparam("of_epoch")),
+    )
+    .outerjoin(
+        summary_rows,
+        (summary_rows.c.session_key == sessions.c.key)
+        & (summary_rows.c.epoch == bindparam("of_epoch")),
+    )
+    .where(sessions.c.key == bindparam("of_session"))
 )
 
 
@@ -21,10 +43,12 @@ def recall(
     tx: Transaction, key: SessionKey, epoch: int, turn_id: str, reach: Reach
 ) -> Recollection:
     """What a turn begins with; the cost depends on `reach`, not on the length of the history."""
-    summary, is_wanted = summaries.look(tx, key, epoch)
+    params = {"of_session": str(key), "of_epoch": epoch}
+    row = tx.conn.execute(_KNOWN, params).mappings().one_or_none() or {}
+    summary, is_wanted = summaries.of_row(row, "summary_")
     return Recollection(
         entries=tuple(_newest(tx, key, epoch, turn_id, reach)),
-        state=find(tx, key, epoch),
+        state=_state(row, "memory_"),
         summary=summary,
         wants_summary=is_wanted,
     )
@@ -55,17 +79,19 @@ def _belong_together(later: Entry, earlier: Entry) -> bool:
 
 def find(tx: Transaction, key: SessionKey, epoch: int) -> MemoryState | None:
     """What working memory has learned in an epoch."""
-    row = (
-        tx.conn.execute(_FIND, {"of_session": str(key), "of_epoch": epoch}).mappings().one_or_none()
-    )
-    if row is None:
+    params = {"of_session": str(key), "of_epoch": epoch}
+    return _state(tx.conn.execute(_FIND, params).mappings().one_or_none() or {})
+
+
+def _state(row: Mapping[str, Any], prefix: str = "") -> MemoryState | None:
+    if row.get(f"{prefix}model") is None:
         return None
     return MemoryState(
-        model=row["model"],
-        factor=row["factor"],
-        window_tokens=row["window_tokens"],
-        kept_from=row["kept_from"],
-        budget=row["budget"] or {},
+        model=row[f"{prefix}model"],
+        factor=row[f"{prefix}factor"],
+        window_tokens=row[f"{prefix}window_tokens"],
+        kept_from=row[f"{prefix}kept_from"],
+        budget=row[f"{prefix}budget"] or {},
     )
 
 

@@ -7,7 +7,9 @@ epoch, not stopped, not deleted, the same earlier summary. Failures make the nex
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import ColumnElement, Update, bindparam, select, update
 
@@ -39,20 +41,20 @@ class SummaryClaim:
 
 def find(tx: Transaction, key: SessionKey, epoch: int) -> Summary | None:
     """The summary of an epoch, if there is one."""
-    return look(tx, key, epoch)[0]
+    params = {"of_session": str(key), "of_epoch": epoch}
+    return of_row(tx.conn.execute(_FIND, params).mappings().one_or_none() or {})[0]
 
 
-def look(tx: Transaction, key: SessionKey, epoch: int) -> tuple[Summary | None, bool]:
-    """The summary of an epoch, and whether a person waits for a new one."""
-    row = (
-        tx.conn.execute(_FIND, {"of_session": str(key), "of_epoch": epoch}).mappings().one_or_none()
-    )
-    if row is None:
-        return None, False
+def of_row(row: Mapping[str, Any], prefix: str = "") -> tuple[Summary | None, bool]:
+    """What a row says, if there is one: the summary, and whether a person waits for a new one."""
+    if not row.get(f"{prefix}through_seq"):
+        return None, bool(row.get(f"{prefix}wanted_seq"))
     summary = Summary(
-        text=row["text"], through_seq=row["through_seq"], for_tokens=row["for_tokens"]
+        text=row[f"{prefix}text"],
+        through_seq=row[f"{prefix}through_seq"],
+        for_tokens=row[f"{prefix}for_tokens"],
     )
-    return summary if row["through_seq"] else None, row["wanted_seq"] > 0
+    return summary, row[f"{prefix}wanted_seq"] > 0
 
 
 def want(tx: Transaction, key: SessionKey, epoch: int, seq: int) -> bool:
