@@ -36,6 +36,7 @@ demo: $(stamps)/dev  ## Start simulators and the daemon, let people talk, print 
 
 bench: $(stamps)/dev  ## Measure throughput and added latency against a bare pipeline
 	$(python) -m tests.bench $(ARGS)
+	$(python) -m tests.bench.sessions
 
 lock:  ## Resolve pyproject.toml again into both lock files; UPGRADE=--upgrade takes new releases
 	@.ci/need venv

@@ -9,13 +9,13 @@ Nothing of clawbot ever reads them; tools cannot (see `state_dir.PRIVATE_MARK`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import structlog
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 
 from clawbot.agent.saved import saved_dir
 from clawbot.errors import StoreUnavailable
@@ -93,34 +93,42 @@ class TranscriptKeeper:
 
     async def catch_up(self) -> None:
         """Bring all files up to date with the store. Raise StoreUnavailable or OSError."""
-        rows = await self._store.read(_heads)
-        live = {head.key: head for head in rows if not head.is_deleted}
-        await self._remove_others(live)
-        new = [key for key in live if key not in self._written]
-        for start in range(0, len(new), SESSIONS_AT_ONCE):
-            page = new[start : start + SESSIONS_AT_ONCE]
-            self._written |= await asyncio.to_thread(self._find_written, page)
-        for key, head in live.items():
-            if self._heads.get(key) != head.last_seq:
-                await self._write(SessionKey.parse(key), head)
-                self._heads[key] = head.last_seq
-
-    async def _remove_others(self, live: Mapping[str, Head]) -> None:
-        """Remove the files of sessions that are gone."""
         is_first = not self._heads
-        gone = [key for key in self._heads if key not in live]
-        for key in gone:
-            parsed = SessionKey.parse(key)
-            self._heads.pop(key)
-            self._written.pop(key, None)
-            saved = saved_dir(self._state_dir, parsed)
-            await asyncio.to_thread(remove, self._folder(parsed), saved)
+        changed = await self._store.read(partial(_changes, known=dict(self._heads)))
+        live = [head for head in changed if not head.is_deleted]
+        for head in changed:
+            if head.is_deleted and self._heads.pop(head.key, None) is not None:
+                await self._remove(SessionKey.parse(head.key))
         if is_first:
-            known = await asyncio.to_thread(lambda: {SessionKey.parse(key).digest for key in live})
+            await self._remove_unknown([head.key for head in live])
+        for start in range(0, len(live), SESSIONS_AT_ONCE):
+            await self._write_page(live[start : start + SESSIONS_AT_ONCE])
+
+    async def _remove(self, key: SessionKey) -> None:
+        self._written.pop(str(key), None)
+        saved = saved_dir(self._state_dir, key)
+        await asyncio.to_thread(remove, self._folder(key), saved)
+
+    async def _remove_unknown(self, keys: Sequence[str]) -> None:
+        """Remove what is left of sessions that were deleted while nobody looked."""
+
+        def sweep() -> None:
+            known = {SessionKey.parse(key).digest for key in keys}
             for parent in (self._state_dir / "transcripts", self._state_dir / "saved"):
-                names = await asyncio.to_thread(names_in, parent)
-                for name in set(names) - known:
-                    await asyncio.to_thread(remove, parent / name)
+                remove(*(parent / name for name in set(names_in(parent)) - known))
+
+        await asyncio.to_thread(sweep)
+
+    async def _write_page(self, heads: Sequence[Head]) -> None:
+        new = [head.key for head in heads if head.key not in self._written]
+        if new:
+            self._written |= await asyncio.to_thread(self._find_written, new)
+        # After a start most sessions have nothing new: that is found out for many at once.
+        behind = await self._store.read(partial(_behind, heads=heads, written=self._written))
+        for head in heads:
+            if head.key in behind:
+                await self._write(SessionKey.parse(head.key), head)
+            self._heads[head.key] = head.last_seq
 
     def _find_written(self, keys: list[str]) -> dict[str, Written | None]:
         """How far each session's files are; None = to be made anew."""
@@ -149,9 +157,8 @@ class TranscriptKeeper:
     async def _append_new(self, key: SessionKey, epoch: int, written: Written) -> None:
         folder = self._folder(key)
         while True:
-            first = max(0, written.epoch - LATE_EPOCHS) if written.seq else 0
             page = await self._store.read(
-                partial(_after, key=key, first_epoch=first, epoch=epoch, seq=written.seq)
+                partial(_after, key=key, epochs=_epochs(written, epoch), seq=written.seq)
             )
             if page:
                 await asyncio.to_thread(append, folder, key, page, written)
@@ -174,37 +181,66 @@ class TranscriptKeeper:
         return transcript_dir(self._state_dir, key)
 
 
-def _heads(tx: Transaction) -> list[Head]:
+def _epochs(written: Written, newest: int) -> range:
+    """The epochs that may hold entries which are not written yet."""
+    return range(max(0, written.epoch - LATE_EPOCHS) if written.seq else 0, newest + 1)
+
+
+def _changes(tx: Transaction, known: Mapping[str, int]) -> list[Head]:
+    """The sessions that are not as they were; a deleted one that nobody knew is none."""
     now = sessions.c
     rows = tx.conn.execute(
         select(now.key, now.last_seq, now.epoch, now.first_epoch, now.deleted_ms)
     )
     return [
         Head(
-            key=row[0],
-            last_seq=row[1],
-            epoch=row[2],
-            first_epoch=row[3],
-            is_deleted=row[4] is not None,
+            key=key,
+            last_seq=last_seq,
+            epoch=epoch,
+            first_epoch=first_epoch,
+            is_deleted=deleted_ms is not None,
         )
-        for row in rows
+        for key, last_seq, epoch, first_epoch, deleted_ms in rows
+        if known.get(key) != last_seq and (deleted_ms is None or key in known)
     ]
 
 
-def _after(
-    tx: Transaction, key: SessionKey, first_epoch: int, epoch: int, seq: int
-) -> list[Record]:
+def _behind(
+    tx: Transaction, heads: Sequence[Head], written: Mapping[str, Written | None]
+) -> set[str]:
+    """The sessions whose files lack something, or hold something that was deleted."""
+    found = set()
+    for head in heads:
+        files = written[head.key]
+        if files is None or head.first_epoch:
+            found.add(head.key)
+            continue
+        for epoch in _epochs(files, head.epoch):
+            params = {"of_session": head.key, "of_epoch": epoch, "after": files.seq, "most": 1}
+            if tx.conn.execute(_NEXT, params).first() is not None:
+                found.add(head.key)
+                break
+    return found
+
+
+_NEXT = (
+    select(messages)
+    .where(
+        messages.c.session_key == bindparam("of_session"),
+        messages.c.epoch == bindparam("of_epoch"),
+        messages.c.seq > bindparam("after"),
+    )
+    .order_by(messages.c.seq)
+    .limit(bindparam("most"))
+)
+
+
+def _after(tx: Transaction, key: SessionKey, epochs: range, seq: int) -> list[Record]:
     """The next entries by number. Each epoch is a range of the primary key."""
     found: list[Record] = []
-    for one in range(first_epoch, epoch + 1):
-        rows = tx.conn.execute(
-            select(messages)
-            .where(
-                messages.c.session_key == str(key), messages.c.epoch == one, messages.c.seq > seq
-            )
-            .order_by(messages.c.seq)
-            .limit(PAGE)
-        ).mappings()
-        found += [Record(epoch=one, entry=entry_of(row)) for row in rows]
+    for epoch in epochs:
+        params = {"of_session": str(key), "of_epoch": epoch, "after": seq, "most": PAGE}
+        rows = tx.conn.execute(_NEXT, params).mappings()
+        found += [Record(epoch=epoch, entry=entry_of(row)) for row in rows]
     found.sort(key=lambda record: record.entry.seq)
     return found[:PAGE]

@@ -1,8 +1,8 @@
 """Scenario E1: whoever never opens a sub-session notices nothing of them.
 
 The requests of one user are frozen in `golden/base_session.json`, byte for byte but for the texts
-that are somebody else's to change (the system prompt, the tools); of these the first is checked against
-its source. After a wanted change: CLAWBOT_WRITE_GOLDEN=1 pytest tests/sessions/test_golden.py
+that are somebody else's to change (the system prompt, the tools); of these the first is checked
+against its source. To freeze them anew: CLAWBOT_WRITE_GOLDEN=1 pytest tests/sessions/test_golden.py
 """
 
 from __future__ import annotations
