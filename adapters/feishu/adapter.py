@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import structlog
@@ -27,19 +27,24 @@ from adapters.feishu.long_connection import LongConnection, Timings
 from adapters.feishu.messenger import Messenger
 from adapters.feishu.names import Directory
 from adapters.feishu.outbound import MAX_SIZE, measure
+from adapters.feishu.posts import resource_of
+from adapters.feishu.recorded import read_recorded
 from adapters.feishu.signs import Signs
+from adapters.feishu.threads import TopicHistory
 from adapters.health import Health
 from adapters.payload import object_of
-from clawbot.errors import ChannelBroken, NotSent, OutcomeUnknown, Rejected, SendError
+from clawbot.errors import ChannelBroken, NotLoaded, NotSent, OutcomeUnknown, Rejected, SendError
 from clawbot.messages import (
+    Attachment,
     ChannelHealth,
+    Ignored,
     InboundMessage,
     Limits,
     MessageRef,
     OutboundPart,
     ReplyRoute,
 )
-from clawbot.ports import Accept, Clock
+from clawbot.ports import Accept, Amend, Clock
 
 log = structlog.get_logger(__name__)
 
@@ -74,6 +79,8 @@ class FeishuAdapter:
         self._health = Health(name)
         self._messenger = Messenger(name, config, self._api, clock)
         self._growth = Growth(name, self._api, self._messenger, clock)
+        self._topics = TopicHistory(name, self._api, self._directory)
+        self._amend: Amend | None = None
         self._signs = Signs(name, config.typing_reaction, self._api, clock)
 
     # -- life cycle --------------------------------------------------------------------------------
@@ -122,9 +129,13 @@ class FeishuAdapter:
             self._health.broken(str(error))
             raise
 
+    def amend_with(self, amend: Amend) -> None:
+        """Report recalled messages there from now on; Feishu tells bots of no edits."""
+        self._amend = amend
+
     def intake(self, accept: Accept) -> Intake:
         """The doors for payloads, without a connection; call inside a running event loop."""
-        dispatcher = Dispatcher(self._name, accept, self._directory)
+        dispatcher = Dispatcher(self._name, accept, self._directory, self._amend)
         requests = SealedRequests(self._name, self._config, self._clock, dispatcher)
         return Intake(dispatcher, requests)
 
@@ -209,8 +220,28 @@ class FeishuAdapter:
             self._health.broken(f"Feishu refuses this app ({error}); {_SECRET_HINT}")
             raise NotSent(str(error)) from error
 
-    # -- enriching ---------------------------------------------------------------------------------
+    # -- reading more ------------------------------------------------------------------------------
 
     async def enrich(self, raw: str) -> InboundMessage:
         """Load the names and messages that a message lacks; what cannot be had reads as its id."""
         return await self._directory.complete(object_of(json.loads(raw)))
+
+    async def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        """Load a file that Feishu keeps with its message."""
+        try:
+            data = await self._api.resource(*resource_of(attachment.source), max_bytes)
+        except Rejected as error:
+            raise NotLoaded(f"Feishu does not give it out (code {error.code})") from error
+        except SendError as error:
+            raise NotLoaded("the connection to Feishu broke off") from error
+        if len(data) > max_bytes:
+            raise NotLoaded(f"it is larger than {max_bytes:,} bytes")
+        return data
+
+    async def earlier(self, raw: str, limit: int) -> Sequence[InboundMessage]:
+        """What stood in the message's topic before it, as far as Feishu tells."""
+        return await self._topics.before(raw, limit)
+
+    def read_payload(self, headers: Mapping[str, str], body: bytes) -> InboundMessage | Ignored:
+        """Parse a recorded request body or the payload of a frame."""
+        return read_recorded(headers, body, self._config, self._directory.facts)

@@ -20,6 +20,7 @@ from clawbot.ports import Clock
 
 CALL_TIMEOUT_S = 15.0
 _CONNECT_TIMEOUT_S = 5.0
+_MAX_REFUSAL_BYTES = 65_536
 _IM = "/open-apis/im/v1"
 _CARDS = "/open-apis/cardkit/v1/cards"
 
@@ -155,6 +156,17 @@ class FeishuApi:
         answer = await self._call("message.get", "GET", path, query=query)
         return objects_of(object_of(answer.get("data")).get("items"))
 
+    async def thread(self, thread_id: str, limit: int) -> list[Json]:
+        """The newest messages of a topic, newest first."""
+        query = {
+            "container_id_type": "thread",
+            "container_id": thread_id,
+            "sort_type": "ByCreateTimeDesc",
+            "page_size": str(limit),
+        }
+        answer = await self._call("message.list", "GET", f"{_IM}/messages", query=query)
+        return objects_of(object_of(answer.get("data")).get("items"))
+
     # -- cards that grow ---------------------------------------------------------------------------
 
     async def create_card(self, card: str) -> str:
@@ -222,6 +234,43 @@ class FeishuApi:
         answer = await self._call("chat.get", "GET", f"{_IM}/chats/{chat_id}")
         data = object_of(answer.get("data"))
         return data.get("chat_mode") == "topic" or data.get("group_message_type") == "thread"
+
+    async def resource(self, message_id: str, kind: str, key: str, max_bytes: int) -> bytes:
+        """The bytes of a message's file, one more than `max_bytes` at most."""
+        path = f"{_IM}/messages/{message_id}/resources/{key}"
+        self._pacer.check("resource.get")
+        for _ in range(2):
+            token = await self._token.current()
+            try:
+                return await self._bytes("resource.get", path, {"type": kind}, token, max_bytes)
+            except TokenRefused:
+                self._token.evict(token)
+        raise NotSent("feishu resource.get: the token is refused")
+
+    async def _bytes(
+        self, name: str, path: str, query: dict[str, str], token: str, max_bytes: int
+    ) -> bytes:
+        headers = {"Authorization": f"Bearer {token}"}
+        # No limit for the whole: a large file takes its time, but it must keep coming.
+        patience = aiohttp.ClientTimeout(
+            total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=CALL_TIMEOUT_S
+        )
+        try:
+            async with self.session.get(
+                self._config.base_url + path, params=query, headers=headers, timeout=patience
+            ) as response:
+                is_file = response.status == 200 and response.content_type != "application/json"
+                most = max_bytes + 1 if is_file else _MAX_REFUSAL_BYTES
+                data = await response.content.read(most)
+                while len(data) < most and not response.content.at_eof():
+                    data += await response.content.read(most - len(data))
+                status, answered = response.status, response.headers
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise from_client_error(name, error) from error
+        failure = None if is_file else from_answer(name, status, answered, parse(data))
+        if failure is not None:
+            raise failure
+        return data
 
     # -- transport ---------------------------------------------------------------------------------
 

@@ -11,10 +11,10 @@ import structlog
 from adapters.feishu.inbound import chat_of, event_type, parse_event
 from adapters.feishu.names import Directory
 from adapters.order import ArrivalOrder
-from adapters.payload import Json
+from adapters.payload import Json, object_of, text_of
 from clawbot.errors import StoreUnavailable
-from clawbot.messages import Ignored
-from clawbot.ports import Accept
+from clawbot.messages import Amendment, InboundMessage
+from clawbot.ports import Accept, Amend
 
 log = structlog.get_logger(__name__)
 
@@ -24,9 +24,12 @@ _CHAT_CHANGES = frozenset({"im.chat.updated_v1", "im.chat.disbanded_v1"})
 class Dispatcher:
     """Gives payloads to `accept`, in order of arrival within a chat."""
 
-    def __init__(self, channel: str, accept: Accept, directory: Directory) -> None:
+    def __init__(
+        self, channel: str, accept: Accept, directory: Directory, amend: Amend | None
+    ) -> None:
         self._channel = channel
         self._accept = accept
+        self._amend = amend
         self._directory = directory
         self._order = ArrivalOrder()
 
@@ -48,17 +51,23 @@ class Dispatcher:
             self._directory.forget_chat(chat_of(payload))
         await self._directory.prepare(payload)
         message = parse_event(payload, self._directory.facts)
-        if isinstance(message, Ignored):
-            log.info(
-                "feishu_ignored",
-                channel=self._channel,
-                reason=message.reason,
-                kind=event_type(payload),
-            )
-            return {}
         try:
-            await self._accept(message)
+            if isinstance(message, InboundMessage):
+                await self._accept(message)
+            elif message.reason == "recalled" and self._amend is not None:
+                await self._amend(self._recalled(payload))
+            else:
+                log.info(
+                    "feishu_ignored",
+                    channel=self._channel,
+                    reason=message.reason,
+                    kind=event_type(payload),
+                )
         except StoreUnavailable as error:
             log.warning("feishu_not_stored", channel=self._channel, error=str(error))
             return None
         return {}
+
+    def _recalled(self, payload: Json) -> Amendment:
+        message_id = text_of(object_of(payload.get("event")).get("message_id"))
+        return Amendment(channel=self._channel, identity=message_id, message=None)

@@ -35,7 +35,6 @@ class Facts:
     messages: by message id, what the API says of it: the message and, of a merged forward, all
         that is in it. Empty = it cannot be had.
     topic_chats: which groups consist of topics.
-    openers: by topic, the message that was told what the topic is about.
     """
 
     channel: str
@@ -45,4 +44,3 @@ class Facts:
     users: Mapping[str, str] = field(default_factory=dict)
     messages: Mapping[str, Sequence[Json]] = field(default_factory=dict)
     topic_chats: Mapping[str, bool] = field(default_factory=dict)
-    openers: Mapping[str, str] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from adapters.feishu.contents import Content, read_content
 from adapters.feishu.facts import Facts
 from adapters.feishu.legacy import is_legacy_message, modernised
 from adapters.feishu.posts import attachments_of
-from adapters.feishu.records import told_by_card, told_by_forward, told_by_quote
+from adapters.feishu.records import Told, told_by_card, told_by_forward, told_by_quote
 from adapters.feishu.words import Reader, first_id, join, read_mentions, trim
 from adapters.payload import Json, dump, number_of, object_of, storable, text_of
 from clawbot.messages import ChatType, Ignored, InboundMessage, Sender
@@ -142,8 +142,8 @@ def _read(payload: Json, message: Json, sender: Sender, facts: Facts) -> Inbound
     if not own:
         return Ignored(reason="empty")
     place = _place(message, facts)
-    quotes = [told_by_quote(each, facts) for each in _quoted(message, place, facts)]
-    knows_quotes = [quote.is_complete for quote in quotes]
+    quoted = _quoted(place)
+    quote = told_by_quote(quoted, facts) if quoted else Told(text="")
     header = object_of(payload.get("header"))
     sent_at = message.get("create_time")
     return InboundMessage(
@@ -153,7 +153,7 @@ def _read(payload: Json, message: Json, sender: Sender, facts: Facts) -> Inbound
         chat_id=chat_id,
         chat_type=place.chat_type,
         sender=sender,
-        text="\n\n".join([*(quote.text for quote in quotes if quote.text), own]),
+        text=f"{quote.text}\n\n{own}" if quote.text else own,
         raw=_raw(payload),
         thread=place.thread,
         opens_thread=place.opens_thread,
@@ -163,7 +163,7 @@ def _read(payload: Json, message: Json, sender: Sender, facts: Facts) -> Inbound
         command_text=own.replace("\u00a0", " ") if content.is_spoken else None,
         reply_to=_anchor(message_id, place, facts),
         reply_token=message_id,
-        is_incomplete=not all((sender.name, is_whole, reader.is_complete, *knows_quotes)),
+        is_incomplete=not all((sender.name, is_whole, reader.is_complete, quote.is_complete)),
         sent_at_ms=number_of(sent_at) or number_of(header.get("create_time")),
         attachments=tuple(attachments_of(message_id, content.files)),
     )
@@ -214,17 +214,11 @@ def _anchor(message_id: str, place: _Place, facts: Facts) -> str | None:
     return message_id if facts.quotes and place.chat_type is ChatType.GROUP else None
 
 
-def _quoted(message: Json, place: _Place, facts: Facts) -> list[str]:
-    """The messages to be read with this one: what it quotes, and what its topic is about.
-
-    Within a topic every message has the root as its parent; the root is told once.
-    """
-    found = [place.parent] if place.parent and not (place.thread or place.opens_thread) else []
-    if place.thread and place.root:
-        told = facts.openers.get(place.thread)
-        found += [place.root] if told in {None, text_of(message.get("message_id"))} else []
-        found += [place.parent] if place.parent not in {"", place.root} else []
-    return found
+def _quoted(place: _Place) -> str:
+    """The message that this one quotes. Within a topic every message has the root as its parent."""
+    if place.thread or place.opens_thread:
+        return place.parent if place.parent != place.root else ""
+    return place.parent
 
 
 def _transport_ids(header: Json, message: Json, sender: Sender) -> tuple[str, ...]:

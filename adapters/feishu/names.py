@@ -28,10 +28,10 @@ log = structlog.get_logger(__name__)
 _NAME_KEPT_S = 6 * 3600.0
 _CHAT_KEPT_S = 6 * 3600.0
 _MESSAGE_KEPT_S = 300.0  # messages and cards change
-_OPENER_KEPT_S = 30 * 86400.0
 _FAILURE_KEPT_S = 60.0
 _NO_SCOPE_KEPT_S = 3600.0
 _CHAT_TIMEOUT_S = 1.5  # Feishu wants its answer within three seconds
+_LOOKUP_TIMEOUT_S = 5.0
 _MAX_LOOKUPS = 50  # a message that names more people is a list, not a conversation
 _MAX_ROUNDS = 3
 _AT_ONCE = 4
@@ -48,7 +48,6 @@ class Directory:
         self._users: Recent[str] = Recent(clock, kept_s=_NAME_KEPT_S, at_most=10_000)
         self._messages: Recent[list[Json]] = Recent(clock, kept_s=_MESSAGE_KEPT_S, at_most=500)
         self._chats: Recent[bool] = Recent(clock, kept_s=_CHAT_KEPT_S, at_most=10_000)
-        self._openers: Recent[str] = Recent(clock, kept_s=_OPENER_KEPT_S, at_most=10_000)
         self._asking: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._gate = asyncio.Semaphore(_AT_ONCE)
         self._names_refused_until = float("-inf")
@@ -92,8 +91,6 @@ class Directory:
         message = parse_event(payload, self.facts)
         if isinstance(message, Ignored):
             raise ClawbotError(f"channel {self._channel}: no message any more: {message.reason}")
-        if message.thread is not None and message.thread not in self._openers:
-            self._openers.remember(message.thread, message.identity)
         return replace(message, is_incomplete=False)
 
     async def close(self) -> None:
@@ -112,7 +109,6 @@ class Directory:
             users=users,
             messages=messages,
             topic_chats=self._chats,
-            openers=self._openers,
         )
 
     def _ask(self, question: tuple[str, str]) -> asyncio.Task[None]:
@@ -126,10 +122,10 @@ class Directory:
 
     async def _answer(self, kind: str, key: str) -> None:
         try:
-            async with self._gate:
+            async with self._gate, asyncio.timeout(_LOOKUP_TIMEOUT_S):
                 await self._ask_feishu(kind, key)
-        except SendError as error:
-            log.info("feishu_not_told", channel=self._channel, kind=kind, id=key, error=str(error))
+        except (SendError, TimeoutError) as error:
+            log.info("feishu_not_told", channel=self._channel, kind=kind, id=key, error=repr(error))
             self._give_up(kind, key, error)
 
     async def _ask_feishu(self, kind: str, key: str) -> None:
@@ -143,7 +139,7 @@ class Directory:
             name = await self._api.user_name(key)
             self._users.remember(key, name, kept_s=None if name else _FAILURE_KEPT_S)
 
-    def _give_up(self, kind: str, key: str, error: SendError) -> None:
+    def _give_up(self, kind: str, key: str, error: Exception) -> None:
         """Remember for a short while that there is no answer; an ordinary group is the default."""
         has_no_scope = isinstance(error, Rejected) and error.code in SCOPE_CODES
         if kind == "chat":

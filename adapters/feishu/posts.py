@@ -50,8 +50,14 @@ def attachments_of(message_id: str, files: tuple[tuple[str, str, str], ...]) -> 
 
 
 def source_of(message_id: str, kind: str, key: str) -> str:
-    """`message/type/key`, for GET messages/:id/resources/:key?type=; all but pictures are files."""
+    """`message/type/key`, as `resource_of` reads it; all but pictures are files."""
     return f"{message_id}/{'image' if kind == 'image' else 'file'}/{key}"
+
+
+def resource_of(source: str) -> tuple[str, str, str]:
+    """Message, type and key of a source, for GET messages/:id/resources/:key?type=."""
+    message_id, kind, key = source.split("/", 2)
+    return message_id, kind, key
 
 
 def _document(content: Json) -> Json:

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from adapters.feishu.adapter import FeishuAdapter
-from clawbot.errors import ChannelBroken, StartupError
-from clawbot.messages import ChatType
+from clawbot.errors import ChannelBroken, NotLoaded, StartupError, StoreUnavailable
+from clawbot.messages import Amendment, ChatType, Ignored, InboundMessage
 from tests.adapters.feishu_rig import QUICK, Recorder, listening, opened, receiving, until
 from tests.simulators.feishu import FOREVER, FeishuSimulator
+from tests.simulators.feishu.webhook import encrypt
 
 MODES = ["long_connection", "webhook"]
 
@@ -475,20 +476,85 @@ async def test_a_forward_is_told_in_order_with_names_and_forwards_in_it(
     assert told.text == "\n".join(lines)
 
 
-async def test_a_topic_on_a_chat_message_is_told_once_what_it_is_about(
+async def test_what_stood_in_a_topic_before_can_be_read(
     feishu: FeishuSimulator, recorder: Recorder, connected: FeishuAdapter
 ) -> None:
     about = await feishu.user_says("team", "bob", "the deploy failed")
-    for words in ("why?", "and now?"):
-        await feishu.user_says("team", "alice", words, mention=True, thread=about)
-        await feishu.wait_settled()
-        message = recorder.messages[-1]
-        assert message.thread is not None
-        recorder.messages[-1] = await connected.enrich(message.raw)
-    assert recorder.texts[1:] == [
-        "> quoted message of bob:\n> the deploy failed\n\nwhy?",
-        "and now?",
+    for number in range(5):
+        await feishu.user_says("team", "alice", f"idea {number}", thread=about)
+    await feishu.wait_settled()
+    first, *_, last = recorder.messages
+    assert [each.text for each in await connected.earlier(last.raw, 3)] == [
+        "the deploy failed",
+        "idea 2",
+        "idea 3",
     ]
+    assert [each.sender.name for each in await connected.earlier(last.raw, 2)] == ["bob", "alice"]
+    assert await connected.earlier(first.raw, 3) == ()
+    feishu.fail_next("message.list", "error:230002", times=FOREVER)
+    assert [each.text for each in await connected.earlier(last.raw, 3)] == ["the deploy failed"]
+
+
+async def test_a_file_is_loaded_up_to_a_size(
+    feishu: FeishuSimulator, recorder: Recorder, connected: FeishuAdapter
+) -> None:
+    key = await feishu.add_file("报告.pdf", b"%PDF" * 1000)
+    content = {"file_key": key, "file_name": "报告.pdf"}
+    await feishu.user_sends(feishu.create_dm("alice"), "alice", "file", content)
+    await feishu.wait_settled()
+    (message,) = recorder.messages
+    (attachment,) = message.attachments
+    assert (attachment.kind, attachment.name) == ("file", "报告.pdf")
+    assert await connected.download(attachment, 4_000) == b"%PDF" * 1000
+    await feishu.expire_token()
+    assert len(await connected.download(attachment, 1_000_000)) == 4_000
+    with pytest.raises(NotLoaded, match="larger than 3,999 bytes"):
+        await connected.download(attachment, 3_999)
+    with pytest.raises(NotLoaded, match="code 234003"):
+        await connected.download(replace(attachment, source=f"{message.identity}/file/x"), 10)
+    for how in ("reset_before", "http:502"):
+        feishu.fail_next("resource.get", how)
+        with pytest.raises(NotLoaded, match="broke off"):
+            await connected.download(attachment, 10)
+
+
+async def test_a_recalled_message_is_reported_and_unstored_reports_come_again(
+    feishu: FeishuSimulator, recorder: Recorder
+) -> None:
+    reports: list[Amendment] = []
+
+    async def amend(amendment: Amendment) -> bool:
+        reports.append(amendment)
+        if len(reports) == 1:
+            raise StoreUnavailable
+        return True
+
+    async with opened(feishu) as adapter:
+        adapter.amend_with(amend)
+        async with listening(adapter, recorder):
+            said = await feishu.user_says("team", "alice", "no", mention=True)
+            await feishu.recall(said)
+            await feishu.wait_settled()
+    assert {(report.identity, report.message) for report in reports} == {(said, None)}
+    assert len(reports) == 2
+
+
+async def test_a_recorded_payload_is_read_without_a_network(
+    feishu: FeishuSimulator, recorder: Recorder, adapter: FeishuAdapter
+) -> None:
+    await feishu.user_says("team", "alice", "hi", mention=True)
+    await feishu.wait_settled()
+    plain = json.dumps(feishu.deliveries()[0].payload).encode()
+    sealed = json.dumps({"encrypt": encrypt(plain, feishu.encrypt_key)}).encode()
+    for body in (plain, sealed):
+        message = adapter.read_payload({}, body)
+        assert isinstance(message, InboundMessage)
+        assert (message.text, message.mentioned) == ("hi", True)
+    other = json.dumps({"encrypt": encrypt(plain, "another key")}).encode()
+    assert adapter.read_payload({}, other) == Ignored(reason="wrong_encrypt_key")
+    assert adapter.read_payload({}, b"{") == Ignored(reason="unreadable_body")
+    signed = {"X-Lark-Signature": "0" * 64}
+    assert adapter.read_payload(signed, sealed) == Ignored(reason="bad_signature")
 
 
 async def test_what_cannot_be_had_stays_a_mark(

@@ -191,6 +191,19 @@ def get_message(tenant: Tenant, request: Request) -> Json:
     return {"data": {"items": [stored(tenant, each, whole_cards=whole) for each in found]}}
 
 
+def list_messages(tenant: Tenant, request: Request) -> Json:
+    """GET messages: what stands in a topic, its first message too."""
+    if request.query.get("container_id_type") != "thread":
+        raise ApiError(230001, "only topics are simulated")
+    wanted, size = request.query.get("container_id"), int(request.query.get("page_size", "20"))
+    if not 0 < size <= 50:
+        raise ApiError(230001, "page_size must be between 1 and 50")
+    found = [each for each in tenant.messages.values() if each.thread_id == wanted]
+    found.sort(key=lambda each: each.create_ms, reverse=True)
+    items = [stored(tenant, each) for each in found[:size]]
+    return {"data": {"items": items, "has_more": len(found) > size}}
+
+
 def add_reaction(tenant: Tenant, request: Request) -> Json:
     """POST messages/:id/reactions."""
     message = _message(tenant, request.ids[0])

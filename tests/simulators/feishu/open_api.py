@@ -67,6 +67,7 @@ APIS = (
         path=f"{_IM}/messages/{_ID}",
         method=methods.delete_message,
     ),
+    Api(name="message.list", verb="GET", path=f"{_IM}/messages", method=methods.list_messages),
     Api(name="message.get", verb="GET", path=f"{_IM}/messages/{_ID}", method=methods.get_message),
     Api(
         name="reaction.create",
