@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from clawbot.errors import ChannelBroken, ConfigError, StartupError
+from clawbot.errors import ChannelBroken, ConfigError, LeaseLost, StartupError
 from clawbot.logs import name_process
 from clawbot.ports import Part, Readiness
 from clawbot.stopping import Stopping, first_of
@@ -85,6 +85,9 @@ def _exit_code(error: Exception) -> int:
         return EXIT_BAD_CONFIG
     if isinstance(cause, StartupError):
         log.error("part_not_started", error=cause)
+        return EXIT_FAILED
+    if isinstance(cause, LeaseLost):
+        log.error("part_lost_its_lease", error=cause)
         return EXIT_FAILED
     log.error("part_failed", exc_info=error)
     return EXIT_FAILED

@@ -44,15 +44,15 @@ def _kept(path: Path) -> str:
 def _make(path: Path) -> str:
     """Appear whole or not at all, so that two processes that start at once agree on one."""
     draft = path.with_name(f"{path.name}.{os.getpid()}")
-    write_private(draft, secrets.token_urlsafe(32))
     try:
+        write_private(draft, secrets.token_urlsafe(32))
         if path.exists():  # it was found empty: the disk was full when it was made
             path.unlink()
         os.link(draft, path)
     except FileExistsError:
         pass
     finally:
-        draft.unlink()
+        draft.unlink(missing_ok=True)
     return _kept(path)
 
 

@@ -10,6 +10,7 @@ import asyncio
 import errno
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import structlog
@@ -82,8 +83,8 @@ class WebPart:
             self.url = f"{address(settings.host, port)}/?token={token}"
             await asyncio.to_thread(self._write_url)
         except BaseException:
-            listener.close()
             await self.close()
+            listener.close()  # after the server on it, which must find it as it was
             raise
         log.info("page_served", address=address(settings.host, port))
 
@@ -134,6 +135,8 @@ class WebPart:
             write_private(draft, self.url)
             draft.replace(self._url_file)
         except OSError as error:
+            with suppress(OSError):
+                draft.unlink()
             raise StartupError(
                 f"{self._url_file}: cannot be written: {error.strerror}; give the directory to "
                 "clawbot's user or set another state_dir"

@@ -1,8 +1,10 @@
 """Who may use the page: token, cookie, Host, Origin, headers; and how the part starts and ends."""
 
 import asyncio
+import resource
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import aiohttp
@@ -235,6 +237,31 @@ async def test_the_address_is_written_for_its_owner_and_taken_away_at_the_end(
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert site.url.startswith("http://127.0.0.1:")
     assert not file.exists()
+
+
+def files(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Let the kernel refuse every byte of a file, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+async def test_a_full_disk_is_told_at_the_start_and_leaves_no_draft(tmp_path: Path) -> None:
+    async with running_store(tmp_path) as store:
+        before = files(tmp_path)
+        with full_disk(), pytest.raises(StartupError, match=r"web\.url: cannot be written"):
+            await web_part(web_config(tmp_path), store).open()
+        with full_disk(), pytest.raises(StartupError, match=r"web\.token cannot be read or made"):
+            await web_part(web_config(tmp_path, token=None), store).open()
+        assert files(tmp_path) == before
 
 
 async def test_a_port_in_use_is_told_with_its_key_and_what_to_do(tmp_path: Path) -> None:
