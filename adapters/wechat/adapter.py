@@ -27,6 +27,7 @@ from adapters.wechat.plain import render
 from adapters.wechat.recorded import open_recorded
 from clawbot.errors import (
     ChannelBroken,
+    ClawbotError,
     NotSent,
     OutcomeUnknown,
     Rejected,
@@ -34,6 +35,7 @@ from clawbot.errors import (
     WindowClosed,
 )
 from clawbot.messages import (
+    Attachment,
     ChannelHealth,
     Ignored,
     InboundMessage,
@@ -117,6 +119,17 @@ class WechatAdapter:
     def health(self) -> ChannelHealth:
         """The state now, judged by the connection."""
         return self._health.snapshot()
+
+    async def enrich(self, raw: str) -> InboundMessage:
+        """Read a stored message again; only its files are missing, which the core asks for."""
+        message = self.read_payload({}, raw.encode())
+        if isinstance(message, Ignored):
+            raise ClawbotError(f"channel {self._name}: no message any more: {message.reason}")
+        return message
+
+    async def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        """Load a file that the platform keeps for three days."""
+        return await self._api.download(attachment.source, max_bytes)
 
     def read_payload(self, headers: Mapping[str, str], body: bytes) -> InboundMessage | Ignored:
         """Parse a recorded request body, for `explain`."""

@@ -15,8 +15,9 @@ from adapters.wechat.failures import (
     from_code,
     from_status,
 )
+from adapters.wechat.media import load, load_with_token
 from adapters.wechat.tokens import Token, TokenCache
-from clawbot.errors import NotSent, Rejected, SendError
+from clawbot.errors import NotLoaded, NotSent, Rejected, SendError
 from clawbot.ports import Clock
 
 CALL_TIMEOUT_S = 10.0
@@ -63,6 +64,22 @@ class HttpCaller:
             raise from_status(where, response.status)
         return answer
 
+    async def load(self, path: str, params: Json, max_bytes: int) -> bytes:
+        """A file of the API. Raises NotLoaded."""
+        return await load(self.session, self._base_url + path, params, max_bytes)
+
+    async def load_media(self, tokens: TokenCache, media_id: str, max_bytes: int) -> bytes:
+        """A file that somebody sent to the account; it is kept for three days. Raises NotLoaded."""
+
+        async def get(token: str) -> bytes:
+            params = {"access_token": token, "media_id": media_id}
+            return await self.load("cgi-bin/media/get", params, max_bytes)
+
+        async def follow(url: str) -> bytes:
+            return await load(self.session, url, {}, max_bytes)
+
+        return await load_with_token(get, tokens.get, tokens.refuse, follow)
+
 
 class WechatApi:
     """The API as one Official Account. Methods raise NotSent, Rejected, OutcomeUnknown or
@@ -92,6 +109,12 @@ class WechatApi:
         command = "Typing" if active else "CancelTyping"
         body = {"touser": open_id, "command": command}
         await self._call("cgi-bin/message/custom/typing", body)
+
+    async def download(self, media_id: str, max_bytes: int) -> bytes:
+        """A file that a person sent. Raises NotLoaded."""
+        if self._config.app_secret is None:
+            raise NotLoaded("app_secret is not set, and WeChat gives no file without it")
+        return await self._http.load_media(self._tokens, media_id, max_bytes)
 
     async def _call(self, path: str, body: Json) -> Json:
         answer = await self._once(path, body)

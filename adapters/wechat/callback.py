@@ -17,7 +17,7 @@ from adapters.payload import Json, number_of
 from adapters.wechat.config import WechatConfig
 from adapters.wechat.crypto import BadEnvelope, Envelope, is_fresh, is_signed
 from adapters.wechat.exchanges import ATTEMPT_S, ATTEMPTS, Attempt, Body, Exchanges
-from adapters.wechat.fields import UnreadableBody, read_body, text_field
+from adapters.wechat.fields import UnreadableBody, clean, read_body, text_field
 from adapters.wechat.http import HttpAnswer
 from adapters.wechat.inbound import event_name, parse_message
 from adapters.wechat.outbound import passive_xml, still_working
@@ -129,7 +129,7 @@ class Callback:
             fields = read_body(body)
             if not text_field(fields, "MsgType") and text_field(fields, "Encrypt"):
                 raise Refused("encrypted, but encoding_aes_key is not set")
-            return Letter(fields=fields, raw=body, is_sealed=False)
+            return Letter(fields=fields, raw=clean(body), is_sealed=False)
         try:
             encrypted = text_field(read_body(body), "Encrypt").strip()
         except UnreadableBody:
@@ -145,7 +145,7 @@ class Callback:
             inner = self._envelope.open(encrypted)
         except BadEnvelope as error:
             raise Refused(str(error)) from error
-        return Letter(fields=read_body(inner), raw=inner, is_sealed=True)
+        return Letter(fields=read_body(inner), raw=clean(inner), is_sealed=True)
 
     # -- answering ---------------------------------------------------------------------------------
 

@@ -19,8 +19,9 @@ from adapters.wecom.config import WecomConfig
 from adapters.wecom.inbound import parse_message
 from adapters.wecom.outbound import APP_LIMIT_BYTES, measure_app, render_app
 from adapters.wecom.repeats import Repeats
-from clawbot.errors import ChannelBroken, NotSent, Rejected, SendError
+from clawbot.errors import ChannelBroken, ClawbotError, NotSent, Rejected, SendError
 from clawbot.messages import (
+    Attachment,
     ChannelHealth,
     Ignored,
     InboundMessage,
@@ -101,6 +102,17 @@ class WecomAdapter:
     def health(self) -> ChannelHealth:
         """The state now, judged by the connection."""
         return self._health.snapshot()
+
+    async def enrich(self, raw: str) -> InboundMessage:
+        """Read a stored message again; only its files are missing, which the core asks for."""
+        message = self.read_payload({}, raw.encode())
+        if isinstance(message, Ignored):
+            raise ClawbotError(f"channel {self._name}: no message any more: {message.reason}")
+        return message
+
+    async def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        """Load a file that the platform keeps for three days."""
+        return await self._api.download(attachment.source, max_bytes)
 
     def read_payload(self, headers: Mapping[str, str], body: bytes) -> InboundMessage | Ignored:
         """Parse a recorded request body, for `explain`."""

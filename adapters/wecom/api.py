@@ -53,6 +53,10 @@ class WecomApi:
             raise Rejected(f"{path}: no such member of the app's scope", code="invaliduser")
         return text_of(answer.get("msgid"))
 
+    async def download(self, media_id: str, max_bytes: int) -> bytes:
+        """A file that a member sent. Raises NotLoaded."""
+        return await self._http.load_media(self._tokens, media_id, max_bytes)
+
     async def _once(self, path: str, body: Json) -> Json:
         token = await usable(self._tokens)
         answer = await self._http.request("POST", path, {"access_token": token}, body)

@@ -13,10 +13,11 @@ from collections.abc import Mapping
 import structlog
 
 from adapters.health import Health
-from adapters.payload import Json, object_of, text_of
+from adapters.payload import Json, object_of, parse, text_of
 from adapters.wechat.failures import code_of, from_code
 from adapters.wechat.http import HttpReceiver
 from adapters.wechat.recorded import open_recorded
+from adapters.wecom.bot_files import BotFiles
 from adapters.wecom.bot_inbound import BotFacts, BotRoute, parse_callback
 from adapters.wecom.bot_socket import BotSocket, Timings
 from adapters.wecom.bot_streams import Streams
@@ -25,12 +26,14 @@ from adapters.wecom.config import WecomBotConfig
 from adapters.wecom.outbound import BOT_MAX_SIZE, measure_bot, render_bot
 from clawbot.errors import (
     ChannelBroken,
+    ClawbotError,
     NotSent,
     OutcomeUnknown,
     SendError,
     StoreUnavailable,
 )
 from clawbot.messages import (
+    Attachment,
     ChannelHealth,
     Ignored,
     InboundMessage,
@@ -68,6 +71,7 @@ class WecomBotAdapter:
         self._socket = BotSocket(config, clock, self._health, timings)
         self._streams = Streams(clock)
         self._late = LateMessages()
+        self._files = BotFiles(config)
         self._is_socket = config.mode == "socket"
         self.limits = Limits(
             max_size=BOT_MAX_SIZE,
@@ -126,10 +130,24 @@ class WecomBotAdapter:
     async def close(self) -> None:
         """Close connections; may be called twice."""
         await self._late.close()
+        await self._files.close()
 
     def health(self) -> ChannelHealth:
         """The state now, judged by the connection."""
         return self._health.snapshot()
+
+    async def enrich(self, raw: str) -> InboundMessage:
+        """Read a stored message again; only its files are missing, which the core asks for."""
+        stored = parse(raw) or {}
+        request, body = text_of(stored.get("request")), object_of(stored.get("body"))
+        message = parse_callback(body, self._facts, request)
+        if isinstance(message, Ignored):
+            raise ClawbotError(f"channel {self._name}: no message any more: {message.reason}")
+        return message
+
+    async def download(self, attachment: Attachment, max_bytes: int) -> bytes:
+        """Load a file within the five minutes that its address is good for, and decrypt it."""
+        return await self._files.load(attachment.source, max_bytes)
 
     def read_payload(self, headers: Mapping[str, str], body: bytes) -> InboundMessage | Ignored:
         """Parse a recorded request body, or a frame of the long connection, for `explain`."""

@@ -44,7 +44,7 @@ class LateMessages:
 
     def learn(self, chat_id: str, url: str) -> None:
         """A message of this chat brought an address."""
-        if _is_safe(url):
+        if is_safe_url(url):
             self._urls.pop(chat_id, None)
             self._urls[chat_id] = url
             _keep_newest(self._urls)
@@ -52,7 +52,7 @@ class LateMessages:
     async def send(self, chat_id: str, url: str, text: str) -> None:
         """Send one message. Raises WindowClosed when no address is left."""
         for candidate in (url, self._urls.get(chat_id, "")):
-            if candidate and candidate not in self._used and _is_safe(candidate):
+            if candidate and candidate not in self._used and is_safe_url(candidate):
                 self._used[candidate] = None
                 _keep_newest(self._used)
                 body = {"msgtype": "markdown", "markdown": {"content": text}}
@@ -68,7 +68,7 @@ def _keep_newest(table: dict[str, str] | dict[str, None]) -> None:
         del table[next(iter(table))]
 
 
-def _is_safe(url: str) -> bool:
+def is_safe_url(url: str) -> bool:
     """Only the platform's own kind of address is called, whatever a body says."""
     parts = urlsplit(url)
     is_local = parts.scheme == "http" and parts.hostname in LOOPBACK_HOSTS

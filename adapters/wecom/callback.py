@@ -11,7 +11,7 @@ import structlog
 
 from adapters.payload import Json
 from adapters.wechat.crypto import BadEnvelope, Envelope, is_fresh
-from adapters.wechat.fields import UnreadableBody, read_body, text_field
+from adapters.wechat.fields import UnreadableBody, clean, read_body, text_field
 from adapters.wechat.http import HttpAnswer
 from adapters.wechat.inbound import event_name
 from adapters.wechat.outbound import passive_xml
@@ -93,7 +93,7 @@ class Callback:
         message = parse_message(
             fields,
             channel=self._channel,
-            raw=raw,
+            raw=clean(raw),
             menu=self._config.menu,
             agent_id=self._config.agent_id,
         )

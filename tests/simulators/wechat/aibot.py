@@ -5,6 +5,7 @@ is reached is told by `use_webhook`; at the start it is the long connection.
 """
 
 import asyncio
+import base64
 import itertools
 import json
 import secrets
@@ -16,7 +17,7 @@ from typing import Any, Self
 import aiohttp
 from aiohttp import web
 
-from .sealing import seal, sign, unseal
+from .sealing import seal, seal_file, sign, unseal
 from .waiting import Bell
 
 Json = dict[str, Any]
@@ -56,6 +57,7 @@ class AibotSimulator:
         self._poll_s, self._stream_s, self._attempt_s = poll_s, stream_s, attempt_s
         self._ids = itertools.count(1)
         self._requests: dict[str, Json] = {}
+        self._files: dict[str, bytes] = {}
         self._links: list[web.WebSocketResponse] = []
         self._link: web.WebSocketResponse | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -67,6 +69,7 @@ class AibotSimulator:
         app = web.Application()
         app.router.add_get("/bot", self._serve_link)
         app.router.add_post("/late/{chat}/{key}", self._serve_late)
+        app.router.add_get("/file/{key}", self._serve_file)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
@@ -116,6 +119,15 @@ class AibotSimulator:
             body["chatid"] = group
         self.push(body)
         return body
+
+    def user_sends_file(self, user: str, kind: str, data: bytes, name: str = "") -> Json:
+        """A person sends a file; by the long connection with a key of its own."""
+        own_key = "" if self.webhook_url else base64.b64encode(secrets.token_bytes(32)).decode()
+        number = str(next(self._ids))
+        self._files[number] = seal_file(data, own_key or self.aes_key)
+        about = {"url": f"http://127.0.0.1:{self.port}/file/{number}"}
+        about |= ({"aeskey": own_key} if own_key else {}) | ({"name": name} if name else {})
+        return self.user_sends(user, {"msgtype": kind, kind: about})
 
     def user_enters(self, user: str) -> Json:
         """A person opens the chat."""
@@ -341,6 +353,9 @@ class AibotSimulator:
         if outer["msgsignature"] != wanted:
             raise ValueError("the answer is not signed")
         return 200, json.loads(unseal(outer["encrypt"], self.aes_key, ""))
+
+    async def _serve_file(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._files[request.match_info["key"]])
 
     async def _serve_late(self, request: web.Request) -> web.Response:
         body = await request.json()

@@ -79,6 +79,7 @@ class WechatSimulator:
         self._stuck_code = 0
         self._allowances: dict[str, Allowance] = {}
         self._ids = itertools.count(24_000_000_000_000_001)
+        self._media: dict[str, tuple[bytes, bool]] = {}
         self._stopping = asyncio.Event()
         self._runner: web.AppRunner | None = None
         self.port = 0
@@ -98,6 +99,8 @@ class WechatSimulator:
         app.router.add_post("/cgi-bin/stable_token", self._serve_token)
         app.router.add_post("/cgi-bin/message/custom/send", self._serve_send)
         app.router.add_post("/cgi-bin/message/custom/typing", self._serve_typing)
+        app.router.add_get("/cgi-bin/media/get", self._serve_media)
+        app.router.add_get("/video/{media_id}", self._serve_video)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
@@ -143,6 +146,12 @@ class WechatSimulator:
         self._allow(user, PER_EVENT, EVENT_WINDOW_S)
         head = self._head(user, "event") | {"Event": event}
         return self.pusher.push(head | ({"EventKey": key} if key else {}) | fields)
+
+    def add_media(self, data: bytes, *, is_video: bool = False) -> str:
+        """A file that a person will send; returns its media id."""
+        media_id = f"media-{next(self._ids)}"
+        self._media[media_id] = (data, is_video)
+        return media_id
 
     def redeliver(self, delivery: Delivery) -> None:
         """Push once more, with the same MsgId, as if the answer had not come."""
@@ -266,6 +275,22 @@ class WechatSimulator:
             return web.json_response({"errcode": code, "errmsg": ""})
 
         return await answer_with(self.faults.take("typing"), request, process, self._stopping)
+
+    async def _serve_media(self, request: web.Request) -> web.StreamResponse:
+        async def process() -> web.Response:
+            media_id = request.query.get("media_id", "")
+            code = self._token_code(request) or (0 if media_id in self._media else 40007)
+            if code:
+                return web.json_response({"errcode": code, "errmsg": "refused"})
+            data, is_video = self._media[media_id]
+            if is_video:
+                return web.json_response({"video_url": f"{self.api_url}video/{media_id}"})
+            return web.Response(body=data, content_type="image/jpeg")
+
+        return await answer_with(self.faults.take("media"), request, process, self._stopping)
+
+    async def _serve_video(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._media[request.match_info["media_id"]][0])
 
     def _token_code(self, request: web.Request) -> int:
         if self._stuck_code:

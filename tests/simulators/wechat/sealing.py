@@ -29,6 +29,14 @@ def seal(text: str, aes_key: str, receive_id: str) -> str:
     return base64.b64encode(cipher.encrypt(plain + bytes([padding]) * padding)).decode()
 
 
+def seal_file(data: bytes, key: str) -> bytes:
+    """Encrypt a file as an AI bot's files are."""
+    secret = base64.b64decode(key + "=" * (-len(key) % 4))
+    padding = BLOCK - len(data) % BLOCK
+    cipher = AES.new(secret, AES.MODE_CBC, secret[:16])
+    return cipher.encrypt(data + bytes([padding]) * padding)
+
+
 def unseal(encrypted: str, aes_key: str, receive_id: str) -> str:
     """Decrypt an answer; ValueError if it is not what the platform would take."""
     key = base64.b64decode(aes_key + "=")

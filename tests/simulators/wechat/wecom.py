@@ -50,6 +50,7 @@ class WecomSimulator:
         self._good_token = ""
         self._recent: dict[str, float] = {}
         self._ids = itertools.count(7_000_000_000_000_001)
+        self._media: dict[str, bytes] = {}
         self._stopping = asyncio.Event()
         self._runner: web.AppRunner | None = None
         self.port = 0
@@ -68,6 +69,7 @@ class WecomSimulator:
         app = web.Application()
         app.router.add_get("/cgi-bin/gettoken", self._serve_token)
         app.router.add_post("/cgi-bin/message/send", self._serve_send)
+        app.router.add_get("/cgi-bin/media/get", self._serve_media)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
@@ -105,6 +107,12 @@ class WecomSimulator:
         """An event: enter_agent, click and the like."""
         head = self._head(user, "event") | {"Event": event, "EventKey": key}
         return self.pusher.push(head | {"AgentID": self._agent})
+
+    def add_media(self, data: bytes) -> str:
+        """A file that a member will send; returns its media id."""
+        media_id = f"media-{next(self._ids)}"
+        self._media[media_id] = data
+        return media_id
 
     def redeliver(self, delivery: Delivery) -> None:
         """Push once more, with the same MsgId."""
@@ -166,6 +174,17 @@ class WecomSimulator:
             return web.json_response(self._take(body))
 
         return await answer_with(self.faults.take("send"), request, process, self._stopping)
+
+    async def _serve_media(self, request: web.Request) -> web.StreamResponse:
+        async def process() -> web.Response:
+            if request.query.get("access_token") != self._good_token or not self._good_token:
+                return web.json_response({"errcode": 42001, "errmsg": "expired"})
+            data = self._media.get(request.query.get("media_id", ""))
+            if data is None:
+                return web.json_response({"errcode": 40007, "errmsg": "invalid media_id"})
+            return web.Response(body=data)
+
+        return await answer_with(self.faults.take("media"), request, process, self._stopping)
 
     def _take(self, body: dict[str, Any]) -> dict[str, Any]:
         kind = body["msgtype"]
