@@ -221,7 +221,7 @@ class Limits:
 
     max_size: int
     edit_interval_s: float = 0.0
-    send_timeout_s: float = 20.0
+    send_timeout_s: float = 60.0
     parts_per_inbound: int | None = None
     has_idempotency_keys: bool = False
     typing_lasts_s: float = 60.0

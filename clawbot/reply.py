@@ -6,7 +6,9 @@ taken?) and never a silent second message.
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Awaitable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -137,11 +139,11 @@ class ReplySender:
         if part.state == "unknown" and not self._adapter.limits.has_idempotency_keys:
             if not isinstance(self._adapter, Lookup):
                 return await self._settle(row, "unknown", "no_answer")
-            ref = await self._adapter.lookup(outgoing)
+            ref = await self._within_time(self._adapter.lookup(outgoing))
         if ref is None:
             if not self._heartbeat.is_fresh:
                 raise NotSent("others may have taken this process for dead")
-            ref = await self._adapter.send(outgoing)
+            ref = await self._within_time(self._adapter.send(outgoing))
             self._note_shown(shown, number, outgoing)
         self.last_sent_ms = self._clock.now_ms()
         if outgoing.is_inline and number + 1 < len(texts):
@@ -209,7 +211,7 @@ class ReplySender:
             await self._clock.sleep(wait_s)
         outgoing = self._part(row, number, text, progress, max(row.parts) + 1)
         try:
-            await self._adapter.edit(MessageRef(id=part.ref), outgoing)
+            await self._within_time(self._adapter.edit(MessageRef(id=part.ref), outgoing))
         except OutcomeUnknown as error:
             raise NotSent(str(error)) from error  # an edit may be repeated
         except Rejected as error:
@@ -281,6 +283,14 @@ class ReplySender:
                 reason=reason,
             )
         )
+
+    async def _within_time(self, call: Awaitable[T]) -> T:
+        """Adapters have time-outs of their own; this holds for what they forget."""
+        try:
+            async with asyncio.timeout(self._adapter.limits.send_timeout_s):
+                return await call
+        except TimeoutError as error:
+            raise OutcomeUnknown("no outcome in time") from error
 
     async def _write(self, unit: Unit[T]) -> T:
         """Record what happened, however long the store needs: it did happen."""

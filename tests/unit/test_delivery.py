@@ -199,6 +199,23 @@ async def test_a_send_of_unknown_outcome_is_never_repeated_silently(store: Store
     assert platform.shown == ["second"]
 
 
+async def test_a_send_that_never_ends_holds_its_lane_no_longer_than_its_time(store: Store) -> None:
+    class Hanging(Platform):
+        limits = Limits(max_size=200, send_timeout_s=0.05)
+
+        async def send(self, part: OutboundPart) -> MessageRef:
+            if part.text == "first":
+                await asyncio.Event().wait()
+            return await super().send(part)
+
+    platform = Hanging()
+    await put_reply(store, "first")
+    await put_reply(store, "second")
+    async with delivering(store, platform):
+        await until(store, "unknown", "sent")
+    assert platform.shown == ["second"]
+
+
 async def test_a_long_reply_is_sent_in_parts_of_the_platform_s_size(store: Store) -> None:
     platform = Platform()
     paragraphs = [f"{number} " + "word " * 35 for number in range(3)]
