@@ -131,8 +131,7 @@ async def test_with_customer_service_a_late_answer_is_sent_on_its_own(
     assert wechat.ways(ALICE) == ["message"]
 
 
-@short_attempts
-@pytest.mark.parametrize("attempt", [2, 3])
+@pytest.mark.parametrize(("attempt", "attempt_s"), [(2, 1.0), (3, 2.5)])
 async def test_without_it_a_later_attempt_carries_the_answer(
     passive: Daemon, model: ModelSimulator, wechat: WechatSimulator, attempt: int
 ) -> None:
