@@ -196,7 +196,7 @@ class OpenApi:
             query=dict(request.query),
             at=time.monotonic(),
         )
-        bearer = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
+        bearer = request.headers.get("Authorization", "").removeprefix("Bearer").strip()
 
         async def process() -> web.StreamResponse:
             call.processed = True

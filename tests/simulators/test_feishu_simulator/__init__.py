@@ -1,0 +1,1 @@
+"""The Feishu simulator, proven with the real SDK and on its own."""
