@@ -53,11 +53,13 @@ def beat(tx: Transaction, process_id: str, role: str) -> None:
 def reap(tx: Transaction, lease_ms: int) -> list[str]:
     """Free all that processes without a heartbeat for `lease_ms` owned; return their ids.
 
-    A freed session's running turn ended unclean, which counts as an attempt at it.
+    A freed session's running turn ended unclean, which counts as an attempt at it. Of several that
+    reap at once the one that takes the dead process's row away frees, so that it counts once.
     """
     deadline = tx.lease_ms() - lease_ms
+    is_dead = processes.c.heartbeat_ms < deadline
     dead = list(
-        tx.conn.execute(select(processes.c.id).where(processes.c.heartbeat_ms < deadline)).scalars()
+        tx.conn.execute(delete(processes).where(is_dead).returning(processes.c.id)).scalars()
     )
     for process_id in dead:
         release(tx, process_id)
