@@ -201,11 +201,15 @@ def _marking_seen(insert: InsertOf) -> Insert:
 
 
 def mark_due(tx: Transaction, session_key: str, now_ms: int) -> None:
-    """Say that a turn is wanted; the claim looks whether it is possible."""
+    """Say that a turn is wanted; the claim looks whether it is possible.
+
+    The row is written even where a turn is due already: a claim that looks at the same time, and
+    does not see this transaction's message yet, must not take the wish back behind it.
+    """
     tx.conn.execute(
         update(sessions)
-        .where(sessions.c.key == session_key, sessions.c.due_ms.is_(None))
-        .values(due_ms=now_ms)
+        .where(sessions.c.key == session_key)
+        .values(due_ms=func.coalesce(sessions.c.due_ms, now_ms))
     )
     tx.ring(TURNS)
 
