@@ -67,6 +67,7 @@ class Attempt:
     is_command: bool = False
     is_for_more: bool = False
     is_answered_elsewhere: bool = False
+    _is_taken: bool = False
     _given: asyncio.Future[Body | None] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
@@ -82,19 +83,25 @@ class Attempt:
             self._given.set_result(body)
 
     async def answer(self, wait_s: float) -> Body | None:
-        """Wait for a body. Afterwards the request takes none any more."""
+        """Wait for a body, which the caller must write. Afterwards the request takes none any
+        more.
+        """
         try:
             async with asyncio.timeout(wait_s):
-                return await asyncio.shield(self._given)
+                body = await asyncio.shield(self._given)
         except TimeoutError:
             # Given in the very moment of the time-out, it is still taken.
-            return self._given.result() if self._given.done() else None
-        except asyncio.CancelledError:
-            if self._given.done() and (body := self._given.result()) is not None:
-                body.report(False)  # noqa: FBT003 - the peer hung up in this very moment
-            raise
-        finally:
+            body = self._given.result() if self._given.done() else None
             self.give(None)
+        self._is_taken = True
+        return body
+
+    def close(self) -> None:
+        """The request is over. A body that nobody came to write was not written."""
+        self.give(None)
+        body = self._given.result()
+        if body is not None and not self._is_taken:
+            body.report(False)  # noqa: FBT003 - see `report`
 
 
 class Exchanges:
@@ -127,7 +134,7 @@ class Exchanges:
 
     def end(self, attempt: Attempt) -> None:
         """The request is over."""
-        attempt.give(None)
+        attempt.close()
         waiting = self._waiting.get(attempt.chat_id, [])
         if attempt in waiting:
             waiting.remove(attempt)

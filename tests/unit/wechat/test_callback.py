@@ -291,6 +291,26 @@ async def test_a_peer_that_hangs_up_as_the_answer_comes_was_not_answered() -> No
     assert not await body.written
 
 
+async def test_a_request_that_was_not_stored_carries_nothing() -> None:
+    gate = asyncio.Event()
+    door = Door(Desk(), hold_s=4.0)
+
+    async def refuse(_message: InboundMessage) -> Accepted:
+        door.desk.was_asked.set()
+        await gate.wait()
+        raise StoreUnavailable
+
+    door.callback._accept = refuse
+    asking = asyncio.create_task(door.push(Content="x"))
+    await door.desk.was_asked.wait()
+    attempt = door.exchanges.find(ALICE, None)
+    assert attempt is not None
+    body = door.exchanges.carry(attempt, "of an earlier message", answers=None)
+    gate.set()
+    assert (await asking).status == 503
+    assert not await body.written
+
+
 async def test_without_other_ways_the_last_attempt_tells_how_to_get_the_answer() -> None:
     door = Door(Desk(), may_send=False)
     statuses = [(await door.push(Content="你好")).status for _ in range(2)]
