@@ -82,8 +82,14 @@ class SavedTexts:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """The text line by line, long lines broken."""
-    for line in text.splitlines(keepends=True):
-        for start in range(0, len(line), LONGEST_LINE):
-            piece = line[start : start + LONGEST_LINE]
-            yield piece if start + LONGEST_LINE >= len(line) else piece + "\n"
+    """The text in lines, long ones broken; `splitlines` would hold up all threads meanwhile."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start, start + LONGEST_LINE) + 1
+        if end:
+            yield text[start:end]
+        else:
+            end = start + LONGEST_LINE
+            piece = text[start:end]
+            yield piece if end >= len(text) or text[end] == "\n" else piece + "\n"
+        start = end
