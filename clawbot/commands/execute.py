@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import func, select
 
@@ -61,11 +61,12 @@ def execute(
 
 
 def _voter(message: InboundMessage, session: SessionKey, standing: Standing | None) -> Voter:
+    """Who answers a question. At the root of a chat they speak for all its threads."""
     return Voter(
         person=message.sender.id,
         is_owner=standing is None or standing.is_owner,
         session=session,
-        place=None if standing is None else standing.place,
+        place=None if standing is None else replace(standing.place, thread=message.thread),
     )
 
 

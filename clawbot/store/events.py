@@ -25,7 +25,8 @@ _INSERT = insert(events)
 class Event:
     """One thing that happened in a session.
 
-    kind: accepted, amended, turn_started, reply, notice, turn_ended, stopped, new_epoch.
+    kind: accepted, amended, turn_started, approval_asked, approval_decided, reply, notice,
+        turn_ended, stopped, new_epoch, deleted.
     """
 
     session_key: str

@@ -51,7 +51,13 @@ class TurnApprovals:
                 turn=self._turn,
                 call=call,
                 new_id=approval_id,
-                text=self._text(call, question, approval_id),
+                text=question_text(
+                    call,
+                    question,
+                    approval_id,
+                    expires_s=self._expires_s,
+                    like=self._turn.rows[-1].text,
+                ),
                 expires_ms=now_ms + round(self._expires_s * 1000),
                 now_ms=now_ms,
             )
@@ -62,18 +68,22 @@ class TurnApprovals:
             reason = f" Their words: {ruling.reason}" if ruling.reason else ""
             raise ToolError(_REFUSED[ruling.state] + reason)
 
-    def _text(self, call: ToolCall, question: str, approval_id: str) -> str:
-        arguments = shown_arguments(call.arguments)
-        fence = _fence_for(arguments)
-        return answer(
-            "approval_question",
-            like=self._turn.rows[-1].text,
-            question=_one_line(question),
-            tool=call.tool,
-            arguments=f"{fence}\n{arguments}\n{fence}",
-            id=approval_id,
-            minutes=max(1, round(self._expires_s / 60)),
-        )
+
+def question_text(
+    call: ToolCall, question: str, approval_id: str, *, expires_s: float, like: str
+) -> str:
+    """What people are asked, in the language of the text `like`."""
+    arguments = shown_arguments(call.arguments)
+    fence = _fence_for(arguments)
+    return answer(
+        "approval_question",
+        like=like,
+        question=_one_line(question),
+        tool=call.tool,
+        arguments=f"{fence}\n{arguments}\n{fence}",
+        id=approval_id,
+        minutes=max(1, round(expires_s / 60)),
+    )
 
 
 def shown_arguments(arguments: str) -> str:

@@ -170,6 +170,22 @@ async def test_h5_only_the_asker_and_owners_decide_and_only_in_the_asking_chat(
     assert deploy.made == ["shop v2"]
 
 
+async def test_h5_a_question_of_a_thread_may_be_answered_at_the_root_of_its_channel(
+    daemon: Daemon, slack: SlackSimulator, model: ModelSimulator, deploy: Deploy
+) -> None:
+    alice = slack.create_user("alice")
+    channel = slack.create_channel("general", [alice])
+    model.expect(Reply(tool_calls=(call(),)), when="ship it")
+    model.expect(Reply(text="Shipped."), marker="deployed shop v2")
+    root = await slack.user_says(channel, alice, "ship it", mention=True)
+    (approval,) = await asked(slack, channel)
+    await slack.user_says(channel, alice, f"!approve {approval}", mention=True)
+    await slack.wait_text("Shipped.", channel=channel)
+    await daemon.until_quiet()
+    (answer,) = [message for message in slack.sent(channel) if message.text == "Shipped."]
+    assert answer.thread_ts == root
+
+
 async def test_h5_a_question_survives_the_end_of_every_process(
     path: Path, slack: SlackSimulator, model: ModelSimulator, deploy: Deploy
 ) -> None:

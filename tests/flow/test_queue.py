@@ -7,11 +7,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from clawbot.ports import Transaction
+from clawbot.session_key import SessionKey
+from clawbot.session_settings import SessionSettings, changed, stored
 from clawbot.store import inbox
-from clawbot.store.schema import turns
+from clawbot.store.schema import sessions, turns
 from tests.flow.conftest import connect, slack_keys
 from tests.flow.daemon import Daemon, run_daemon, write_config
 from tests.simulators.model import ModelSimulator, Reply, ToolCall
@@ -31,10 +33,10 @@ def start(tmp_path: Path, slack: SlackSimulator, model: ModelSimulator, gated: G
     """Starts the daemon with further keys of its channel."""
 
     @asynccontextmanager
-    async def started(**keys: object) -> AsyncIterator[Daemon]:
+    async def started(extra: str = "", **keys: object) -> AsyncIterator[Daemon]:
         lines = [slack_keys(slack, "socket", 0), *(f"{k}: {v}" for k, v in keys.items())]
         url = model.base_url("openai-chat")
-        path = write_config(tmp_path, model_url=url, slack="\n".join(lines))
+        path = write_config(tmp_path, model_url=url, slack="\n".join(lines), extra=extra)
         async with run_daemon(path, "worker", "slack", tools=[gated]) as running:
             await connect(running, slack, None)
             yield running
@@ -210,6 +212,69 @@ async def test_a_burst_after_a_turn_is_waited_for_and_an_idle_session_is_not(
         await slack.wait_text("all of them", channel=chat)
         await daemon.until_quiet()
         assert await daemon.store.read(turn_states) == ["done", "done"]
+
+
+async def test_a_session_may_have_its_own_policy(
+    start: Start, slack: SlackSimulator, model: ModelSimulator
+) -> None:
+    alice = slack.create_user("alice")
+    chat = slack.create_dm(alice)
+    gate = model.hold(when="one")
+    for text in ("one", "two", "three"):
+        model.expect(Reply(text=f"answer to {text}"), when=text)
+    async with start() as daemon:
+        await burst(slack, chat, alice, "one")
+        await gate.reached
+        key = SessionKey.of_chat("slack", chat)
+        own = changed(SessionSettings(), {"queue": "followup"})
+        await daemon.store.write(
+            lambda tx: tx.conn.execute(
+                update(sessions).where(sessions.c.key == str(key)).values(settings=stored(own))
+            )
+        )
+        await burst(slack, chat, alice, "two", "three")
+        await daemon.until(inbox.count_by_state, waits(2))
+        gate.release()
+        await slack.wait_text("answer to three", channel=chat)
+        await daemon.until_quiet()
+        assert len(slack.sent(chat)) == 3
+
+
+async def test_who_waits_behind_a_turn_that_runs_out_of_time_is_answered(
+    start: Start, slack: SlackSimulator, model: ModelSimulator
+) -> None:
+    alice = slack.create_user("alice")
+    chat = slack.create_dm(alice)
+    hanging = model.hold(when="for ever")
+    model.expect(Reply(text="here I am"), when="still there")
+    async with start(extra="turns: {turn_timeout_s: 2}") as daemon:
+        await burst(slack, chat, alice, "for ever")
+        await hanging.reached
+        await burst(slack, chat, alice, "still there?")
+        await daemon.until(inbox.count_by_state, waits(1))
+        await slack.wait_text("here I am", channel=chat)
+        await daemon.until_quiet()
+        assert await daemon.store.read(turn_states) == ["failed", "done"]
+
+
+async def test_a_stop_withdraws_a_burst_that_is_waited_for(
+    start: Start, slack: SlackSimulator, model: ModelSimulator
+) -> None:
+    alice = slack.create_user("alice")
+    chat = slack.create_dm(alice)
+    gate = model.hold(when="number 0")
+    model.expect(Reply(text="the first"), when="number 0")
+    async with start(debounce_ms=60_000) as daemon:
+        await burst(slack, chat, alice, "number 0")
+        await gate.reached
+        await burst(slack, chat, alice, "number 1", "number 2")
+        await daemon.until(inbox.count_by_state, waits(2))
+        gate.release()
+        await slack.wait_text("the first", channel=chat)
+        await slack.user_says(chat, alice, "取消")
+        await slack.wait_text("已停止，并撤回了 2 条等待中的消息。", channel=chat)
+        await daemon.until_quiet()
+        assert await daemon.store.read(turn_states) == ["done"]
 
 
 async def test_i8_commands_work_while_a_turn_runs(
