@@ -136,7 +136,7 @@ class SessionRunner:
         if recollection.wants_summary:
             older = [e.seq for e in recollection.entries if e.turn_id != claim.turn_id]
             job = _job(claim, max(older, default=0), FOR_ANY_WINDOW, model.name)
-            await self.compactor.run(job)
+            await self.compactor.run(job, within_s=self.config.compaction.timeout_s)
             recollection = await journal.recall(reach)
         return WorkingMemory(
             recollection,

@@ -109,8 +109,11 @@ class Compactor:
         while self._running:
             await asyncio.wait(list(self._running.values()))
 
-    async def run(self, job: CompactionJob) -> bool:
-        """Summarise now; whether there is a new summary. Raise StoreUnavailable."""
+    async def run(self, job: CompactionJob, *, within_s: float | None = None) -> bool:
+        """Summarise now; whether there is a new summary. Raise StoreUnavailable.
+
+        within_s: how long somebody waits for it at most.
+        """
         model = await self._get_model(job.model)
         if model is None:
             return False
@@ -122,7 +125,7 @@ class Compactor:
         )
         if claimed is None:
             return False
-        return await self._summarise(job, claimed, model)
+        return await self._summarise(job, claimed, model, within_s)
 
     async def _in_background(self, job: CompactionJob) -> None:
         try:
@@ -133,9 +136,12 @@ class Compactor:
         except Exception:
             log.exception("summary_crashed", session=str(job.session))
 
-    async def _summarise(self, job: CompactionJob, claimed: SummaryClaim, model: Model) -> bool:
+    async def _summarise(
+        self, job: CompactionJob, claimed: SummaryClaim, model: Model, within_s: float | None
+    ) -> bool:
         try:
-            summary = await self._written(job, claimed, model)
+            async with asyncio.timeout(within_s):
+                summary = await self._written(job, claimed, model)
         except (*_FAILURES, NoSummary) as error:
             reason = error.kind if isinstance(error, ModelError) else type(error).__name__
             log.warning("summary_failed", session=str(job.session), reason=reason)
@@ -153,6 +159,8 @@ class Compactor:
             through_seq=summary.through_seq,
             chars=len(summary.text),
         )
+        if not is_kept:
+            await self._give_up(claimed, is_failure=False)
         return is_kept
 
     async def _give_up(self, claimed: SummaryClaim, *, is_failure: bool) -> None:

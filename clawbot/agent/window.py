@@ -120,7 +120,14 @@ def fit(entries: Iterable[Entry], room: Room, weights: Weights) -> Fitted:
         is_whole=not (was_cut or tier or room.kept_from or saves),
         kept_from=_seq([*older, *current][0]) if was_cut else room.kept_from,
         saves=_mentioned(saves, chosen),
-        fold_through=_fold(every, room, turn_tokens, tokens, weights, was_cut=was_cut),
+        fold_through=_fold(
+            every,
+            room,
+            turn_tokens,
+            weights,
+            # What surely fits is far from the line, whatever its estimate says.
+            is_near=was_cut or (is_counted and tokens > COMPACT_AT * room.tokens),
+        ),
     )
 
 
@@ -225,15 +232,13 @@ def _fold(
     every: list[Unit],
     room: Room,
     turn_tokens: int,
-    tokens: int,
     weights: Weights,
     *,
-    was_cut: bool,
+    is_near: bool,
 ) -> int:
     """Up to which entry to summarise, so that half of the room is free again; 0 = nothing yet."""
     taken = room.messages if room.messages > 0 else 1 << 62
-    is_full = tokens > COMPACT_AT * room.tokens or _size(every) > COMPACT_AT * taken
-    if not every or not (is_full or was_cut):
+    if not every or not (is_near or _size(every) > COMPACT_AT * taken):
         return 0
     kept = _newest(every, taken // 2, max(0, room.tokens - turn_tokens) // 2, weights)
     kept = _from_user(kept)
