@@ -93,6 +93,40 @@ def _row_of(status: dict[str, Any], channel: str) -> dict[str, Any]:
     return dict(rows[0]) if rows else {}
 
 
+# -- the config ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [["run"], ["worker"], ["status"], ["config", "check"]])
+async def test_every_problem_of_a_config_is_told_at_once_with_its_line(
+    config: Path, command: list[str]
+) -> None:
+    rewrite(
+        config,
+        OFFLINE
+        + "workers: many\n"
+        + "providers:\n  anthropic:\n    api_key: ${CLAWBOT_TEST_NO_SUCH_KEY}\n"
+        + "chanels: {}\n",
+    )
+    async with clawbot(config, *command) as started:
+        assert await started.ended() == 78
+    assert started.text().splitlines() == [
+        "config workers (line 4): want a whole number",
+        "config providers.anthropic.api_key (line 7): missing; set CLAWBOT_TEST_NO_SUCH_KEY",
+        "config chanels (line 8): unknown key; did you mean channels?",
+    ]
+    assert not (config.parent / "state").exists()
+
+
+@pytest.mark.parametrize("text", ["state_dir: [\n", "\tmodel: offline\n", "", "- a list\n"])
+async def test_what_is_no_yaml_mapping_starts_nothing(config: Path, text: str) -> None:
+    rewrite(config, text)
+    async with clawbot(config, "run") as started:
+        assert await started.ended() == 78
+    assert started.text().startswith("config")
+    assert len(started.text().splitlines()) == 1
+    assert not (config.parent / "state").exists()
+
+
 # -- ports -----------------------------------------------------------------------------------------
 
 
