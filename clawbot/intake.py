@@ -282,6 +282,7 @@ def _answer_command(
         session_key=str(way.session),
         inbox_id=row_id,
         skips_lane=True,
+        choices=done.choices,
     )
     return _accepted("command", row_id, way.session)
 

@@ -185,6 +185,16 @@ class MessageRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A button below a reply: pressing it is as good as typing the command there, no more and no
+    less. The text names the commands too, for platforms and clients without buttons.
+    """
+
+    label: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutboundPart:
     """One message of a reply, as the adapter shall send it.
 
@@ -192,7 +202,8 @@ class OutboundPart:
     line about running tools that may be shown after the text and is never part of it. is_final:
     whether the text can still grow. is_inline: send it in the response of a request that is held
     open, and in no other way. part_count: how many parts the reply has now. is_repeated: an
-    earlier attempt may have been taken, perhaps with a text that was still shorter.
+    earlier attempt may have been taken, perhaps with a text that was still shorter. choices: what
+    people may choose below it; an adapter may leave them out.
     """
 
     channel: str
@@ -205,6 +216,7 @@ class OutboundPart:
     is_inline: bool = False
     part_count: int = 1
     is_repeated: bool = False
+    choices: tuple[Choice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -316,4 +316,5 @@ class ReplySender:
             is_final=row.state != "streaming",
             is_inline=row.is_inline,
             part_count=part_count,
+            choices=row.choices if number + 1 == part_count else (),
         )

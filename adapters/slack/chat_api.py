@@ -37,7 +37,7 @@ class ChatApi:
                 channel=channel,
                 thread_ts=thread_ts,
                 text=content.text,
-                blocks=None if plain else _blocks(content),
+                blocks=None if plain else content.blocks or None,
                 unfurl_links=False,
                 metadata=_metadata(key),
             ),
@@ -60,7 +60,7 @@ class ChatApi:
                 channel=channel,
                 ts=ts,
                 text=content.text,
-                blocks=_blocks(content),
+                blocks=content.blocks,
                 metadata=_metadata(key),
             )
         await self._api.call("chat.update", call)
@@ -214,13 +214,6 @@ def key_of(message: Json) -> str:
 def next_cursor(page: Json) -> str:
     """Where the next page begins, "" after the last one."""
     return text_of(object_of(page.get("response_metadata")).get("next_cursor"))
-
-
-def _blocks(content: Content) -> list[dict[str, str]] | None:
-    """The one markdown block: their limit counts for all of a message together."""
-    if not content.markdown.strip():
-        return None
-    return [{"type": "markdown", "text": content.markdown}]
 
 
 def _metadata(key: str) -> dict[str, object]:

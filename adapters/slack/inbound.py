@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from decimal import Decimal, InvalidOperation
 
-from adapters.payload import Json, dump, object_of, objects_of, storable, text_of
+from adapters.payload import Json, object_of, objects_of, storable, text_of
 from adapters.slack.blocks import has_quote, is_forward, read_attachments, read_blocks
 from adapters.slack.facts import SLASH_TOKEN, Facts
 from adapters.slack.files import attachment_of, describe, is_undescribed
+from adapters.slack.interactions import parse_interaction, raw_of
 from adapters.slack.references import Asked
 from adapters.slack.words import Passage, Words, literals, passages_of, read, trim
 from clawbot.messages import Attachment, ChatType, Ignored, InboundMessage, Sender
@@ -61,7 +62,7 @@ def parse_event(payload: Json, facts: Facts) -> InboundMessage | Ignored:
     if kind == "event_callback":
         return _parse_callback(payload, facts)
     if kind in _INTERACTIVE:
-        return Ignored(reason="interactive")
+        return parse_interaction(payload, facts)
     return Ignored(reason=kind if kind == "app_rate_limited" else "not_a_message")
 
 
@@ -151,7 +152,7 @@ def _parse_post(
         chat_type=chat_type,
         sender=sender,
         text=text,
-        raw=_raw(payload),
+        raw=raw_of(payload),
         thread=thread,
         opens_thread=opens,
         reply_token=_asked(payload, event, sender).encode(),
@@ -253,7 +254,7 @@ def _parse_slash(payload: Json, facts: Facts) -> InboundMessage | Ignored:
         chat_type=ChatType.DM if chat_id.startswith("D") else ChatType.GROUP,
         sender=Sender(id=user_id, name=name),
         text=words.text,
-        raw=_raw(payload),
+        raw=raw_of(payload),
         mentioned=True,
         command_text=_slash_command_text(words.text),
         reply_token=SLASH_TOKEN,
@@ -274,11 +275,6 @@ def _command_text(own: str) -> str | None:
 def _transport_ids(payload: Json) -> tuple[str, ...]:
     event_id = text_of(payload.get("event_id"))
     return (event_id,) if event_id else ()
-
-
-def _raw(payload: Json) -> str:
-    """The payload for later reading; Slack's verification token is a secret and left out."""
-    return dump({key: value for key, value in payload.items() if key != "token"})
 
 
 def _files(event: Json) -> list[Json]:

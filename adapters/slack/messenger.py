@@ -72,7 +72,7 @@ class Messenger:
             reference = await self._start_stream(part)
             if reference is not None:
                 return reference
-        content = compose(part.text, part.progress, self.people())
+        content = self._content(part)
         ts = await self._post(part.route, content, part)
         self._states.remember(ts, _State(shown=content, update_from=self._next_update()))
         return Reference(channel=chat_id, ts=ts)
@@ -136,7 +136,7 @@ class Messenger:
         self._states.remember(reference.ts, state)
         if state.streamed is not None and await self._grow(reference, state, part):
             return
-        content = compose(part.text, part.progress, self.people())
+        content = self._content(part)
         if state.shown == content:
             return
         try:
@@ -256,6 +256,10 @@ class Messenger:
             await self._post(part.route, content, fresh)
         except Rejected as refusal:
             raise error from refusal
+
+    def _content(self, part: OutboundPart) -> Content:
+        buttons = tuple((choice.label, choice.command) for choice in part.choices)
+        return replace(compose(part.text, part.progress, self.people()), buttons=buttons)
 
     def _next_update(self) -> float:
         return self._clock.monotonic() + _UPDATE_GAP_S

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from adapters.slack.markdown import Passages, closing_fence, loosen, passages_of
 from adapters.slack.mrkdwn import render, render_short
@@ -23,6 +24,12 @@ MAX_SIZE = 10_500
 """Of a part; the rest of the limit is for a line of progress and for mentions, which are longer
 than the names that they stand for."""
 
+COMMAND_ACTION = "clawbot_command"
+"""Begins the action_id of a button that stands for typing a command."""
+
+_MAX_BUTTONS = 25  # of an actions block
+_BUTTON_CHARS = 75
+_VALUE_CHARS = 2000
 _MAX_MENTIONS = 50
 _MENTION_BYTES = 20
 _PROGRESS_CHARS = 200
@@ -73,10 +80,21 @@ class People:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What is sent: `markdown` for the block, `text` as the mrkdwn that stands in for it."""
+    """What is sent: `markdown` for the block, `text` as the mrkdwn that stands in for it, and
+    buttons, as label and command.
+    """
 
     text: str
     markdown: str
+    buttons: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def blocks(self) -> list[dict[str, Any]]:
+        """The Block Kit of it; one markdown block, whose limit counts for all of a message."""
+        if not self.markdown.strip():
+            return []
+        block = {"type": "markdown", "text": self.markdown}
+        return [block, *([_actions(self.buttons)] if self.buttons else [])]
 
 
 def compose(markdown: str, progress: str = "", people: People | None = None) -> Content:
@@ -102,6 +120,20 @@ def _with_line(text: str, line: str) -> str:
     closing = closing_fence(text)
     text = text.removesuffix("\n") + f"\n{closing}" if closing else text
     return f"{text}\n\n{line}".lstrip("\n") if line else text
+
+
+def _actions(buttons: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    elements = [
+        {
+            "type": "button",
+            "action_id": f"{COMMAND_ACTION}:{number}",
+            "text": {"type": "plain_text", "text": label[:_BUTTON_CHARS]},
+            "value": command,
+        }
+        for number, (label, command) in enumerate(buttons[:_MAX_BUTTONS])
+        if len(command) <= _VALUE_CHARS
+    ]
+    return {"type": "actions", "elements": elements}
 
 
 def grown(markdown: str, people: People | None = None, *, is_final: bool = True) -> str:

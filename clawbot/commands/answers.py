@@ -64,6 +64,9 @@ _TEXTS = {
             "请在 {minutes} 分钟内回复 `!approve {id}` 批准，或 `!deny {id}` 拒绝（也可用 `/`）。"
         ),
     ),
+    "choice_approve": ("Approve", "批准"),
+    "choice_deny": ("Deny", "拒绝"),
+    "choice_stop": ("Stop {number}", "停止 {number}"),
     "approval_given": ("Approved: {tool}.", "已批准：{tool}。"),
     "approval_refused": ("Refused: {tool}.", "已拒绝：{tool}。"),
     "approval_none": ("I have no open question here.", "这里没有等待确认的操作。"),
@@ -96,9 +99,12 @@ _TEXTS = {
     "chat_running": (
         (
             "{count} conversation(s) are running in this chat:\n{sessions}\n"
-            "Write `!stop` in the thread that shall stop."
+            "Write `!stop` in the thread that shall stop, or `!stop` and the name of one here."
         ),
-        "此群聊中有 {count} 个正在运行的对话：\n{sessions}\n请在要停止的话题中发送 `!stop`。",
+        (
+            "此群聊中有 {count} 个正在运行的对话：\n{sessions}\n"
+            "请在要停止的话题中发送 `!stop`，或在此发送 `!stop` 加上其名称。"
+        ),
     ),
     "failed_model_down": (
         "I cannot reach my language model now. Please try again later. (error {error_id})",

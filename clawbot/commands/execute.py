@@ -10,7 +10,7 @@ from clawbot.commands import memory, tasks, votes
 from clawbot.commands.answers import answer
 from clawbot.commands.grammar import Command
 from clawbot.commands.tasks import Standing
-from clawbot.messages import ChatType, InboundMessage
+from clawbot.messages import ChatType, Choice, InboundMessage
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
 from clawbot.store import stops
@@ -23,10 +23,13 @@ LISTED = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """What a command came to. seq: its number in its session, if it took one."""
+    """What a command came to. seq: its number in its session, if it took one. choices: what may be
+    commanded next.
+    """
 
     text: str
     seq: int | None = None
+    choices: tuple[Choice, ...] = ()
 
 
 def execute(
@@ -89,10 +92,17 @@ def _about_work(
         # At the root of a group a command names no thread: unless the root's own session works, it
         # speaks for the whole chat.
         keys = stops.open_keys(tx, message.channel, message.chat_id)
+        if command.name == "stop" and command.words.strip("` ") in keys:
+            done = _stop(tx, SessionKey.parse(command.words.strip("` ")), like, now_ms)
+            return replace(done, seq=None)  # a number of that session, not of the command's own
         if keys and str(session) not in keys:
-            return Answered(text=_chat_status(keys, like))
+            return _chat_status(keys, like)
     if command.name == "status":
         return Answered(text=_status(tx, session, like, model, now_ms))
+    return _stop(tx, session, like, now_ms)
+
+
+def _stop(tx: Transaction, session: SessionKey, like: str, now_ms: int) -> Answered:
     done = stops.stop(tx, session, now_ms)
     if done.withdrawn:
         text = answer("stopped_withdrawn", like=like, count=done.withdrawn)
@@ -162,6 +172,12 @@ def _status(tx: Transaction, session: SessionKey, like: str, model: str, now_ms:
     return answer("status_running", like=like, seconds=seconds, count=waiting, model=model)
 
 
-def _chat_status(keys: list[str], like: str) -> str:
-    lines = "\n".join(f"- `{key}`" for key in keys[:LISTED])
-    return answer("chat_running", like=like, count=len(keys), sessions=lines)
+def _chat_status(keys: list[str], like: str) -> Answered:
+    shown = keys[:LISTED]
+    lines = "\n".join(f"{number}. `{key}`" for number, key in enumerate(shown, 1))
+    choices = tuple(
+        Choice(label=answer("choice_stop", like=like, number=number), command=f"/stop {key}")
+        for number, key in enumerate(shown, 1)
+    )
+    text = answer("chat_running", like=like, count=len(keys), sessions=lines)
+    return Answered(text=text, choices=choices)

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, RowMapping, and_, or_, select, update
 
 from clawbot.history import ToolCall
-from clawbot.messages import Place
+from clawbot.messages import Choice, Place
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
 from clawbot.store import events, inline, outbox, sessions
@@ -86,10 +87,12 @@ def ask(
     text: str,
     expires_ms: int,
     now_ms: int,
+    choices: Sequence[Choice] = (),
 ) -> Ruling:
     """Put a call's question to the people of the turn, or use what they decided.
 
-    Raise LeaseLost or TurnStopped. text: the question as it is sent, under the id `new_id`.
+    Raise LeaseLost or TurnStopped. text: the question as it is sent, under the id `new_id`;
+    choices: the answers to it.
     """
     numbers = sessions.lock(tx, turn.session, turn.fence, count=1, first_seq=turn.first_seq)
     found = (
@@ -136,6 +139,7 @@ def ask(
             session_key=str(turn.session),
             inbox_id=last.id,
             skips_lane=True,
+            choices=choices,
         )
         inline.pass_on(tx, last.id, outbox_id)
     return Ruling(state="open")

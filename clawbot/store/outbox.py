@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 
 from clawbot.errors import LeaseLost
-from clawbot.messages import MessageRef, Place, ReplyRoute
+from clawbot.messages import Choice, MessageRef, Place, ReplyRoute
 from clawbot.ports import InsertOf, Transaction
 from clawbot.store import places
 from clawbot.store.schema import aliases, outbox, outbox_parts, turns
@@ -95,6 +95,7 @@ class OutboxRow:
     is_inline: bool = False
     visible_no: int | None = None
     lane_thread: str = ""
+    choices: tuple[Choice, ...] = ()
     parts: dict[int, Part] = field(default_factory=dict)
 
     @property
@@ -123,6 +124,7 @@ def add(
     inbox_id: int | None = None,
     visible_no: int | None = None,
     skips_lane: bool = False,
+    choices: Sequence[Choice] = (),
 ) -> int:
     """Put a reply into the outbox; return its id."""
     row_id: int = tx.conn.execute(
@@ -139,6 +141,7 @@ def add(
             "visible_no": visible_no,
             "route": asdict(route),
             "text": text,
+            "choices": [asdict(choice) for choice in choices] or None,
             "created_ms": now_ms,
         },
     ).scalar_one()
@@ -192,6 +195,7 @@ def _row_of(row: RowMapping, parts: dict[int, Part]) -> OutboxRow:
         created_ms=row["created_ms"],
         visible_no=row["visible_no"],
         lane_thread=row["lane_thread"],
+        choices=tuple(Choice(**choice) for choice in row["choices"] or ()),
         is_inline=row["inline_holder"] == row["holder"] and not is_streaming,
         parts=parts,
     )

@@ -142,7 +142,7 @@ sessions = Table(
     "sessions",
     metadata,
     Column("key", Text, primary_key=True),
-    Column("base_key", Text, nullable=False, server_default=""),  # its own, unless it is a task
+    Column("base_key", Text, nullable=False, server_default="", index=True),  # own, unless a task
     Column("context_type", Text, nullable=False, server_default="global"),
     Column("context_id", Text, nullable=False, server_default=""),
     Column("title", Text, nullable=False, server_default=""),
@@ -168,7 +168,6 @@ sessions = Table(
 )
 _partial("ix_sessions_due", sessions.c.due_ms, where="owner IS NULL AND due_ms IS NOT NULL")
 _partial("ix_sessions_owner", sessions.c.owner, where="owner IS NOT NULL")
-Index("ix_sessions_base_key", sessions.c.base_key)
 
 messages = Table(
     "messages",
@@ -308,6 +307,7 @@ outbox = Table(
     # Which of its session's replies this is (`sessions.visible_total` then), for read positions.
     Column("visible_no", BigInteger),
     Column("footer", Text, nullable=False, server_default=""),
+    Column("choices", JSON(none_as_null=True)),
     Column("inline_holder", Text),
     Column("inline_until_ms", BigInteger),
     Column("created_ms", BigInteger, nullable=False),

@@ -14,6 +14,7 @@ from functools import partial
 from clawbot.commands.answers import answer
 from clawbot.errors import ToolError, TurnParked
 from clawbot.history import ToolCall
+from clawbot.messages import Choice
 from clawbot.ports import Clock, Store
 from clawbot.store import approvals
 from clawbot.store.approvals import Ruling
@@ -60,6 +61,7 @@ class TurnApprovals:
                 ),
                 expires_ms=now_ms + round(self._expires_s * 1000),
                 now_ms=now_ms,
+                choices=self._choices(approval_id),
             )
         )
         if ruling.state == "open":
@@ -67,6 +69,13 @@ class TurnApprovals:
         if ruling.state != "approved":
             reason = f" Their words: {ruling.reason}" if ruling.reason else ""
             raise ToolError(_REFUSED[ruling.state] + reason)
+
+    def _choices(self, approval_id: str) -> tuple[Choice, ...]:
+        like = self._turn.rows[-1].text
+        return tuple(
+            Choice(label=answer(f"choice_{verb}", like=like), command=f"/{verb} {approval_id}")
+            for verb in ("approve", "deny")
+        )
 
 
 def question_text(
