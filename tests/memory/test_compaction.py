@@ -20,13 +20,13 @@ from clawbot.agent.tokens import estimate
 from clawbot.errors import ModelError
 from clawbot.history import Entry, EntryKind, ModelReply, ModelRequest
 from clawbot.ports import Store
-from clawbot.recollection import FOR_ANY_WINDOW, Reach, Recollection, Summary
+from clawbot.recollection import FOR_ANY_WINDOW, MemoryState, Reach, Recollection, Summary
 from clawbot.session_key import SessionKey
 from clawbot.store import deletion, history, memories, sessions, stops, summaries
-from tests.contracts.sqlite_ground import SqliteGround
+from tests.contracts.store.ground import Ground
 from tests.contracts.store.scenes import NOW_MS
 from tests.memory.histories import chat, numbered, result, step, user
-from tests.sessions.scenes import talk
+from tests.sessions.scenes import ask, claim, talk
 
 KEY = SessionKey.of_chat("pigeon", "loft")
 OTHER = SessionKey.of_chat("pigeon", "roof")
@@ -121,7 +121,7 @@ async def test_C5_a_summary_folds_the_earlier_one_in(store: Store) -> None:
 
 
 async def test_C12_what_is_summarised_once_is_not_read_again_after_a_restart(
-    store: Store, ground: SqliteGround
+    store: Store, ground: Ground
 ) -> None:
     await talk(store, KEY, *TALK)
     model = Summariser()
@@ -262,9 +262,7 @@ async def test_C11_what_ends_the_work_of_a_session_ends_its_summary(
     assert await found(store, KEY, 1) is None
 
 
-async def test_C11_two_processes_do_not_summarise_the_same(
-    store: Store, ground: SqliteGround
-) -> None:
+async def test_C11_two_processes_do_not_summarise_the_same(store: Store, ground: Ground) -> None:
     await talk(store, KEY, *TALK)
     held = asyncio.Event()
     first, second = Summariser(gate=held.wait), Summariser()
@@ -344,3 +342,39 @@ def test_a_record_says_who_said_what() -> None:
         "Assistant: It is gone.",
         "Note: (stopped by the user)",
     ]
+
+
+async def test_C3_a_turn_is_given_as_much_of_a_history_as_it_reaches_back(store: Store) -> None:
+    await talk(store, KEY, *TALK)
+
+    async def recalled(turn: str, reach: Reach) -> list[Entry]:
+        found = await store.read(lambda tx: memories.recall(tx, KEY, 0, turn, reach))
+        return list(found.entries)
+
+    whole = await recalled("none", Reach(messages=0, chars=1 << 30))
+    assert whole == await store.read(lambda tx: history.load(tx, KEY, 0, newest=1000))
+    for messages in range(1, 12):
+        some = await recalled("none", Reach(messages=messages, chars=1 << 30))
+        assert some == whole[-len(some) :]
+        assert messages <= len(some) < messages + 4  # a step is loaded whole
+    await ask(store, KEY, "the message that is answered now")
+    (turn,) = await claim(store)
+    some = await recalled(turn.turn_id, Reach(messages=1, chars=1 << 30))
+    assert some[-1].turn_id == turn.turn_id
+    assert 2 <= len(some) <= 5
+    few = await recalled("none", Reach(messages=0, chars=100))
+    assert 1 <= len(few) < 12
+
+
+async def test_what_memory_learned_is_of_one_epoch(store: Store) -> None:
+    await talk(store, KEY, "hello")
+    state = MemoryState(
+        model="my:model", factor=1.5, window_tokens=9000, kept_from=4, budget={"turn": 7}
+    )
+    for learned in (replace(state, factor=None), state):
+        await store.write(lambda tx, one=learned: memories.keep(tx, KEY, 0, one))
+    assert await store.read(lambda tx: memories.find(tx, KEY, 0)) == state
+    assert await store.read(lambda tx: memories.find(tx, KEY, 1)) is None
+    reach = Reach(messages=0, chars=1 << 30)
+    found = await store.read(lambda tx: memories.recall(tx, KEY, 0, "none", reach))
+    assert found.state == state
