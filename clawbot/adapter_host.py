@@ -20,6 +20,7 @@ from clawbot.ports import (
     Clock,
     Enricher,
     HealthReporter,
+    OverviewShower,
     Store,
     Typing,
 )
@@ -111,6 +112,8 @@ class AdapterHost:
                     refresh_s=self._adapter.limits.typing_lasts_s,
                 )
                 side_tasks.append(group.create_task(signs.run(), name="typing"))
+            if isinstance(self._adapter, OverviewShower):
+                self._adapter.overview_with(partial(self._intake.overview, self._channel))
             if isinstance(self._adapter, AmendmentSource):
                 self._adapter.amend_with(self._amend)
             receiving = group.create_task(self._adapter.receive(self._accept), name="receive")

@@ -21,6 +21,7 @@ from clawbot.commands.grammar import Command, parse
 from clawbot.commands.tasks import Standing
 from clawbot.config import ChannelPolicy
 from clawbot.messages import Accepted, ChatType, InboundMessage, cleaned
+from clawbot.overview import overview
 from clawbot.ports import Clock, Store, Transaction
 from clawbot.queueing import QueueRules
 from clawbot.router import Route, route
@@ -86,6 +87,20 @@ class Intake:
             inbox_id=accepted.inbox_id,
         )
         return accepted
+
+    async def overview(self, channel: str, chat_id: str, person: str) -> str | None:
+        """See `ports.Overview`."""
+        return await self._store.read(
+            partial(
+                overview,
+                channel=channel,
+                policy=self._rules.policy,
+                model=self._rules.model,
+                chat_id=chat_id,
+                person=person,
+                now_ms=self._clock.now_ms(),
+            )
+        )
 
     def _take(self, tx: Transaction, message: InboundMessage, now_ms: int) -> Accepted:
         accepted = admit(tx, message, self._rules, now_ms)

@@ -213,6 +213,21 @@ class Downloader(Protocol):
         ...
 
 
+Overview = Callable[[str, str], Awaitable[str | None]]
+"""What a person may see of a direct chat at a glance, as Markdown: of (chat id, person id); None
+when they may not talk to us. Raises StoreUnavailable.
+"""
+
+
+@runtime_checkable
+class OverviewShower(Protocol):
+    """Has a page of its own for every person."""
+
+    def overview_with(self, overview: Overview) -> None:
+        """Be told, before `receive`, who knows what to show there."""
+        ...
+
+
 @runtime_checkable
 class AmendmentSource(Protocol):
     """Hears of messages that people change or delete after sending them."""

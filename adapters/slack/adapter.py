@@ -33,6 +33,7 @@ from adapters.slack.recorded import read_recorded
 from adapters.slack.references import Reference
 from adapters.slack.signs import Signs
 from adapters.slack.socket import SocketReceiver, Timings
+from adapters.slack.surfaces import Surfaces
 from adapters.slack.threads import ThreadHistory
 from clawbot.errors import ChannelBroken, NotSent, OutcomeUnknown, Rejected, SendError
 from clawbot.messages import (
@@ -45,7 +46,7 @@ from clawbot.messages import (
     OutboundPart,
     ReplyRoute,
 )
-from clawbot.ports import Accept, Amend, Clock
+from clawbot.ports import Accept, Amend, Clock, Overview
 
 log = structlog.get_logger(__name__)
 
@@ -77,6 +78,7 @@ class SlackAdapter:
         chat = ChatApi(self._api)
         self._messenger = Messenger(name, chat, Pacer(clock), clock, streams=config.streaming)
         self._messenger.people = lambda: self._names.people
+        self._surfaces = Surfaces(name, chat, self._names, config.suggested_prompts)
         self._threads = ThreadHistory(name, chat, self._names)
         self._signs = Signs(name, chat, clock, emoji=config.typing_reaction)
 
@@ -133,16 +135,26 @@ class SlackAdapter:
         """Report edits and deletions there from now on."""
         self._amend = amend
 
+    def overview_with(self, overview: Overview) -> None:
+        """Show that on the Home tab from now on."""
+        self._surfaces.overview = overview
+
     def intake(self, accept: Accept) -> Intake:
         """The doors for payloads, without a connection; call inside a running event loop."""
         client = self._api.client
         dispatcher = Dispatcher(
-            accept, lambda: self._names.facts, client, self._revoked, self._amend
+            accept,
+            lambda: self._names.facts,
+            client,
+            self._revoked,
+            self._amend,
+            self._surfaces.notice,
         )
         return Intake(dispatcher, SignedRequests(self._config, self._clock, dispatcher))
 
     async def close(self) -> None:
         """Close connections; may be called twice."""
+        await self._surfaces.close()
         await self._names.close()
         await self._api.close()
 

@@ -195,6 +195,12 @@ class ChatApi:
             ),
         )
 
+    async def publish_home(self, user_id: str, view: Json) -> None:
+        """views.publish: the Home tab of one person."""
+        await self._api.call(
+            "views.publish", self._api.client.views_publish(user_id=user_id, view=dict(view))
+        )
+
     async def _benign(self, code: str, method: str, call: Awaitable[AsyncSlackResponse]) -> None:
         try:
             await self._api.call(method, call)

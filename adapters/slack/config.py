@@ -34,6 +34,11 @@ class SlackConfig(BaseModel):
     streaming: bool = Field(
         default=True, description="Whether answers in threads are streamed rather than edited"
     )
+    suggested_prompts: tuple[str, ...] = Field(
+        default=("What can you do for me?", "Which of my conversations are running?"),
+        max_length=4,
+        description="Offered in a new thread of the assistant, four at most; none = []",
+    )
     typing_reaction: str = Field(
         default="hourglass_flowing_sand",
         pattern=r"^[a-z0-9_+'-]*$",

@@ -45,6 +45,7 @@ class Dispatcher:
 
     facts: what is known now. client: the Web API for Bolt's listeners. on_revoked: told when Slack
     says that the app or its token is gone. amend: given what people change afterwards.
+    notice: given events of the app's own surfaces.
     """
 
     def __init__(
@@ -54,11 +55,13 @@ class Dispatcher:
         client: AsyncWebClient,
         on_revoked: Callable[[str], None],
         amend: Amend | None = None,
+        notice: Callable[[Json], None] | None = None,
     ) -> None:
         self._accept = accept
         self._facts = facts
         self._on_revoked = on_revoked
         self._amend = amend
+        self._notice = notice
         self._order = ArrivalOrder()
         self._app = self._bolt_app(client)
 
@@ -156,6 +159,8 @@ class Dispatcher:
     async def _pass_on(self, result: Ignored, payload: Json) -> None:
         """What is no message may still matter."""
         self._note(result)
+        if self._notice is not None and result.reason in {"assistant_event", "not_a_message"}:
+            self._notice(payload)
         if self._amend is not None and result.reason in {"edit", "deletion"}:
             amendment = read_amendment(payload, self._facts())
             if amendment is not None:

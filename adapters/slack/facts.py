@@ -28,7 +28,8 @@ class Facts:
     """All that `inbound` needs besides the payload.
 
     channel: our name of this account. users, channels, groups: names by Slack id; a missing id is
-    unknown and worth asking for, an empty name is known to have none.
+    unknown and worth asking for, an empty name is known to have none. viewing: the channel that a
+    person looks at beside an assistant's thread, by `chat:thread`.
     """
 
     channel: str
@@ -36,3 +37,4 @@ class Facts:
     users: Mapping[str, str] = field(default_factory=dict)
     channels: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, str] = field(default_factory=dict)
+    viewing: Mapping[str, str] = field(default_factory=dict)

@@ -136,6 +136,9 @@ def _parse_post(
         return Ignored(reason="empty")
     shown = read_attachments(attachments)
     shown += [Passage(source=describe(each), quoted=True) for each in files]
+    place = f"{text_of(event.get('channel'))}:{text_of(event.get('thread_ts'))}"
+    if seen := facts.viewing.get(place):
+        shown.append(Passage(source=f"[looking at <#{seen}>]", quoted=True))
     more = read(shown, facts)
     text = trim("\n".join(each.text for each in (own, more) if each.text))
     if not text:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import structlog
 
 from adapters.payload import Json, object_of, objects_of, text_of
+from adapters.recent import Recent
 from adapters.slack.api import SlackApi
 from adapters.slack.facts import Facts, Identity
 from adapters.slack.files import is_undescribed
@@ -90,6 +91,7 @@ class Directory:
         self._names = {kind: NameCache(clock) for kind in _KINDS}
         self._asking: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._gate = asyncio.Semaphore(_AT_ONCE)
+        self.viewing: Recent[str] = Recent(clock, kept_s=_KEPT_S, at_most=_MAX_NAMES)
         self._people: tuple[int, People] = (0, People())
         self.identity = Identity()
 
@@ -140,6 +142,7 @@ class Directory:
             users=users,
             channels=channels,
             groups=groups,
+            viewing=self.viewing,
         )
 
     def _ask(self, question: tuple[str, str]) -> asyncio.Task[None]:
