@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -40,24 +41,38 @@ class Command:
         return self.output.read_text(encoding="utf-8", errors="replace")
 
 
-@asynccontextmanager
-async def clawbot(config: Path, *arguments: str, module: str = "clawbot") -> AsyncIterator[Command]:
-    """Run `clawbot ARGUMENTS --config CONFIG`; at the end it is killed if it still runs.
+async def start(
+    config: Path,
+    *arguments: str,
+    module: str = "clawbot",
+    environ: Mapping[str, str] | None = None,
+) -> Command:
+    """Start `clawbot ARGUMENTS --config CONFIG`; whoever starts it must end it.
 
-    module: another program with the same command line.
+    module: another program with the same command line. environ: added to this process's own.
     """
-    output = config.parent / f"{'-'.join(arguments)}-{os.urandom(3).hex()}.log"
+    words = [word for word in arguments if re.fullmatch(r"[\w.-]+", word)]
+    output = config.parent / f"{'-'.join(words)}-{os.urandom(3).hex()}.log"
     with output.open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", module, *arguments, "--config", str(config)),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            env={**os.environ, **(environ or {})},
         )
-    command = Command(process, output)
+    return Command(process, output)
+
+
+@asynccontextmanager
+async def clawbot(config: Path, *arguments: str, module: str = "clawbot") -> AsyncIterator[Command]:
+    """Run `clawbot ARGUMENTS --config CONFIG`; at the end it is killed if it still runs.
+
+    module: another program with the same command line.
+    """
+    command = await start(config, *arguments, module=module)
     try:
         yield command
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        if command.process.returncode is None:
+            await command.kill()
