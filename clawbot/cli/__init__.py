@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from clawbot.cli import chat, check, daemon, inspection, sessions
+from clawbot.cli import chat, check, daemon, database, inspection, sessions
 from clawbot.errors import (
     ConfigError,
     InvalidSessionKey,
@@ -30,6 +30,7 @@ app = typer.Typer(
 )
 app.add_typer(check.app, name="config")
 app.add_typer(sessions.app, name="sessions")
+app.add_typer(database.app, name="db")
 daemon.register(app)
 inspection.register(app)
 chat.register(app)
