@@ -95,7 +95,7 @@ async def test_an_adapter_killed_between_two_parts_sends_each_part_once(
         async with clawbot(config, "adapter", "slack"):
             await slack.wait_text("Paragraph 11", channel=chat, timeout_s=30)
             await slack.wait_settled()
-    texts = [message.text for message in slack.sent(chat)]
+    texts = [message.shown for message in slack.sent(chat)]
     assert sum(text.count("Paragraph 0:") for text in texts) == 1
     assert sum(text.count("Paragraph 11:") for text in texts) == 1
     assert sum(text.count("Paragraph ") for text in texts) == 12
