@@ -132,7 +132,13 @@ class ChatApi:
         raise NotSent(f"slack: more than {_PAGE * _MAX_PAGES} messages to look through")
 
     async def page(
-        self, channel: str, thread_ts: str | None, oldest_ts: str, cursor: str | None, *, limit: int
+        self,
+        channel: str,
+        thread_ts: str | None,
+        oldest_ts: str | None,
+        cursor: str | None,
+        *,
+        limit: int,
     ) -> Json:
         """One page of conversations.replies, or of conversations.history without a thread."""
         client = self._api.client

@@ -22,7 +22,6 @@ log = structlog.get_logger(__name__)
 _PAGE = 200
 _MAX_PAGES = 25
 _NAMES_S = 5.0
-_FIRST_TS = "0"
 
 
 class ThreadHistory:
@@ -57,7 +56,7 @@ class ThreadHistory:
         cursor: str | None = None
         try:
             for _ in range(_MAX_PAGES):
-                page = await self._chat.page(chat, thread, _FIRST_TS, cursor, limit=_PAGE)
+                page = await self._chat.page(chat, thread, None, cursor, limit=_PAGE)
                 for message in objects_of(page.get("messages")):
                     ts = text_of(message.get("ts"))
                     if ts == thread:
