@@ -44,7 +44,7 @@ def recall(
 ) -> Recollection:
     """What a turn begins with; the cost depends on `reach`, not on the length of the history."""
     params = {"of_session": str(key), "of_epoch": epoch}
-    row = tx.conn.execute(_KNOWN, params).mappings().one_or_none() or {}
+    row: Mapping[Any, Any] = tx.conn.execute(_KNOWN, params).mappings().one_or_none() or {}
     summary, is_wanted = summaries.of_row(row, "summary_")
     return Recollection(
         entries=tuple(_newest(tx, key, epoch, turn_id, reach)),
@@ -83,7 +83,7 @@ def find(tx: Transaction, key: SessionKey, epoch: int) -> MemoryState | None:
     return _state(tx.conn.execute(_FIND, params).mappings().one_or_none() or {})
 
 
-def _state(row: Mapping[str, Any], prefix: str = "") -> MemoryState | None:
+def _state(row: Mapping[Any, Any], prefix: str = "") -> MemoryState | None:
     if row.get(f"{prefix}model") is None:
         return None
     return MemoryState(

@@ -45,7 +45,7 @@ def find(tx: Transaction, key: SessionKey, epoch: int) -> Summary | None:
     return of_row(tx.conn.execute(_FIND, params).mappings().one_or_none() or {})[0]
 
 
-def of_row(row: Mapping[str, Any], prefix: str = "") -> tuple[Summary | None, bool]:
+def of_row(row: Mapping[Any, Any], prefix: str = "") -> tuple[Summary | None, bool]:
     """What a row says, if there is one: the summary, and whether a person waits for a new one."""
     if not row.get(f"{prefix}through_seq"):
         return None, bool(row.get(f"{prefix}wanted_seq"))
