@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import structlog
 from sqlalchemy import RowMapping, bindparam, insert, or_, select, update
+from sqlalchemy.exc import SQLAlchemyError
 
 from clawbot import seed
 from clawbot.history import Entry, Usage
@@ -34,6 +36,9 @@ QueueOf = Callable[[SessionKey, str, SessionSettings], QueuePolicy]
 """The policy of a session, by its key, the channel of a message in it, and its own settings."""
 
 ROWS_PER_TURN = 50
+TRY_AGAIN_MS = 60_000
+
+log = structlog.get_logger(__name__)
 
 _DUE = (
     select(session_rows)
@@ -111,11 +116,25 @@ def claim(
     compose: Compose,
     queue_of: QueueOf = collecting,
 ) -> list[Claim]:
-    """Take the next turns of up to `limit` sessions, those that wait longest first."""
+    """Take the next turns of up to `limit` sessions, those that wait longest first.
+
+    A session whose turn cannot be made, for what a row of it holds, holds up no other: it is
+    logged, and tried again later.
+    """
     rows = tx.conn.execute(_DUE, {"most": limit, "now": now_ms}).mappings()
     claims = []
     for session in rows.all():
-        taken = _claim_session(tx, session, worker, now_ms, context_rows, compose, queue_of)
+        tx.conn.exec_driver_sql("SAVEPOINT claim")
+        try:
+            taken = _claim_session(tx, session, worker, now_ms, context_rows, compose, queue_of)
+        except SQLAlchemyError:
+            raise  # the database's own faults concern everybody
+        except Exception:
+            tx.conn.exec_driver_sql("ROLLBACK TO SAVEPOINT claim")
+            log.exception("session_not_claimed", session=session["key"])
+            _set(tx, session, wait_until_ms=now_ms + TRY_AGAIN_MS)
+            taken = None
+        tx.conn.exec_driver_sql("RELEASE SAVEPOINT claim")
         if taken is not None:
             claims.append(taken)
     return claims

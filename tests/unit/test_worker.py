@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
 from clawbot.agent.loop import Answer, Timing
 from clawbot.clock import SystemClock
@@ -14,6 +15,7 @@ from clawbot.journal import STORE_RETRY_S, StoreJournal
 from clawbot.lease import Heartbeat
 from clawbot.ports import Reporter, Store
 from clawbot.store.claims import Claim
+from clawbot.store.schema import inbox
 from clawbot.worker import Worker, WorkerLimits
 from tests.contracts.sqlite_ground import SqliteGround, make_template
 from tests.contracts.store import scenes
@@ -124,6 +126,20 @@ async def test_a_turn_whose_end_no_database_takes_ends_visibly_and_alone(store: 
     assert answered == "answered"
     assert "error" in failed
     assert "pair" not in failed
+
+
+async def test_a_session_whose_turn_cannot_be_made_holds_up_no_other(store: Store) -> None:
+    await ask(store, "poison", "C1")
+    await ask(store, "hello", "C2")
+    await store.write(
+        lambda tx: tx.conn.execute(
+            update(inbox).where(inbox.c.text == "poison").values(route={"unknown": "key"})
+        )
+    )
+    async with working(store, Scripted()):
+        await until_ended(store, "queued", "done")
+    assert await replies(store) == ["hello"]
+    assert await scenes.column(store, "sessions.owner") == [None, None]
 
 
 async def test_an_agent_that_cancels_itself_ends_visibly_and_alone(store: Store) -> None:
