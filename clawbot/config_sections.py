@@ -99,6 +99,8 @@ class TurnOverrides(Section):
     """How many model calls a turn may make."""
     max_output_tokens: int | None = Field(default=None, ge=1)
     """How many tokens one model call may write."""
+    request_tokens: int | None = Field(default=None, ge=2000)
+    """How many tokens a request may hold, where the model takes more."""
     history_messages: int | None = Field(default=None, ge=0)
     """How many older messages of the session go into a request; 0 = all that fit."""
 
@@ -116,6 +118,8 @@ class TurnsConfig(Section):
     """How many model calls a turn may make."""
     max_output_tokens: int = Field(default=8192, ge=1)
     """How many tokens one model call may write."""
+    request_tokens: int | None = Field(default=None, ge=2000)
+    """How many tokens a request may hold, where the model takes more; left out, all it takes."""
     history_messages: int = Field(default=200, ge=0)
     """How many older messages of the session go into a request; 0 = all that fit."""
     result_chars: int = Field(default=50_000, ge=1000)

@@ -125,6 +125,9 @@ class SessionRunner:
     ) -> WorkingMemory:
         """The working memory of the turn, with what the session has to remember."""
         model = memory_model(self.config, settings.model)
+        if settings.request_tokens is not None:
+            tokens = min(settings.request_tokens, model.size.window_tokens)
+            model = replace(model, size=replace(model.size, window_tokens=tokens))
         limits = MemoryLimits(
             history_messages=settings.history_messages,
             max_output_tokens=settings.max_output_tokens,

@@ -39,6 +39,7 @@ class TurnSettings:
     temperature: float | None
     max_steps: int
     max_output_tokens: int
+    request_tokens: int | None
     history_messages: int
 
 

@@ -19,6 +19,7 @@ from sqlalchemy import (
     Engine,
     Float,
     Integer,
+    LargeBinary,
     MetaData,
     Numeric,
     Table,
@@ -87,7 +88,10 @@ def value_of(column: Any, number: int) -> Any:
         return bool(number % 2)
     if isinstance(column.type, Integer | Float | Numeric):
         return number
-    return {"n": number} if isinstance(column.type, JSON) else f"{column.name} {number} äöü"
+    if isinstance(column.type, JSON):
+        return {"n": number}
+    text = f"{column.name} {number} äöü"
+    return text.encode() if isinstance(column.type, LargeBinary) else text
 
 
 def fill(engine: Engine, tables: list[Table]) -> None:
