@@ -33,6 +33,7 @@ from clawbot.config_sections import (
     LogConfig,
     ModelName,
     ProviderConfig,
+    RetentionConfig,
     Section,
     TasksConfig,
     Text,
@@ -84,6 +85,8 @@ class Config(Section):
     """Whether to keep readable copies of all sessions as text files in the state dir."""
     limits: LimitsConfig = LimitsConfig()
     """Times and bounds."""
+    retention: RetentionConfig = RetentionConfig()
+    """After how many days what is removed."""
     log: LogConfig = LogConfig()
     """What is logged."""
     channels: dict[str, ChannelConfig] = Field(default={}, exclude=True)

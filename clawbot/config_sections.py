@@ -202,6 +202,36 @@ class LimitsConfig(Section):
         return self
 
 
+LEAST_DEDUPE_DAYS = 2
+"""Platforms deliver a message again for up to a day; less would answer it twice."""
+
+
+class RetentionConfig(Section):
+    """After how many days what is removed; 0 = never."""
+
+    seen_days: int = Field(default=7, ge=0)
+    """Ids of deliveries, by which a repeated one is known; at least 2."""
+    inbox_days: int = Field(default=90, ge=0)
+    """Messages that were dealt with, as the platform sent them (what was said stays in its
+    session's history); at least 2. An older thread is not followed without a mention any more."""
+    outbox_days: int = Field(default=90, ge=0)
+    """Replies that were sent, as they were sent (the history keeps its own copy)."""
+    events_days: int = Field(default=0, ge=0)
+    """What the page shows beside the history: answers to commands, errors, new beginnings."""
+    archived_days: int = Field(default=0, ge=0)
+    """Archived sessions in which nothing happened for so long, with all that was said in them."""
+
+    @model_validator(mode="after")
+    def _remembers_what_is_repeated(self) -> RetentionConfig:
+        for name in ("seen_days", "inbox_days"):
+            if 0 < getattr(self, name) < LEAST_DEDUPE_DAYS:
+                raise ValueError(
+                    f"{name} must be 0 or at least {LEAST_DEDUPE_DAYS}: platforms deliver a "
+                    "message again for up to a day"
+                )
+        return self
+
+
 class LogConfig(Section):
     """What is logged, on stderr."""
 

@@ -22,6 +22,7 @@ from clawbot.child_process import ChildProcess
 from clawbot.clock import SystemClock
 from clawbot.config import Config
 from clawbot.hosting import HostedPart
+from clawbot.housekeeping import Housekeeping
 from clawbot.notify import VARIABLES, Notifier
 from clawbot.part_process import run_part
 from clawbot.parts import adapter_part, open_store, release_process, web_part, worker_part
@@ -151,7 +152,8 @@ async def run_daemon(
         else:
             children = as_processes(parts, config, config_path, environ)
         daemon = Daemon(store, Notifier(environ), parts)
-        beside: dict[str, SideJob] = {}
+        housekeeping = Housekeeping(store, SystemClock(), config.retention)
+        beside: dict[str, SideJob] = {"housekeeping": housekeeping.run()}
         if config.web.enabled:
             beside["announce"] = daemon.announce_page(url_file, announce)
         if config.transcripts:

@@ -1,4 +1,4 @@
-"""`clawbot db …`: bring the database up to date, look it over, copy it into another one."""
+"""`clawbot db …`: upgrade the database, look it over, copy it into another one, prune it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clawbot.cli.options import DEFAULT_CONFIG, ConfigPath
-from clawbot.cli.store_access import existing_state
+from clawbot.cli.store_access import existing_state, with_store
+from clawbot.clock import SystemClock
 from clawbot.config import Config
 from clawbot.errors import RequestRefused
+from clawbot.ports import Store
 from clawbot.state_dir import hold_state_dir
 
 if TYPE_CHECKING:
@@ -100,6 +102,19 @@ def copy(
     rows = sum(digest.rows for digest in digests.values())
     seconds = time.monotonic() - started
     typer.echo(f"copied {rows} rows in {seconds:.1f} s; both sides hold the same, row by row")
+
+
+@app.command()
+def prune(config: ConfigPath = DEFAULT_CONFIG) -> None:
+    """Remove now what is older than `retention:` says; `clawbot run` does so each hour by itself."""
+    from clawbot.housekeeping import Housekeeping
+
+    async def sweep(loaded: Config, store: Store) -> dict[str, int]:
+        return await Housekeeping(store, SystemClock(), loaded.retention).round()
+
+    removed = with_store(config, sweep)
+    told = ", ".join(f"{name} {rows}" for name, rows in removed.items())
+    typer.echo(f"removed: {told or 'nothing, all is kept'}")
 
 
 @contextmanager

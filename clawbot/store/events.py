@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import RowMapping, insert, select
+from sqlalchemy import RowMapping, func, insert, select
 
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
@@ -123,6 +123,14 @@ def since(tx: Transaction, cursor: Mapping[str, int], *, limit: int = 500) -> Ev
         if len(page) > limit:
             gaps.add(key)
             page.pop()
+        if _oldest(tx, key) > cursor.get(key, 0) + 1:
+            gaps.add(key)
         found.extend(reversed(page))
         after[key] = head
     return EventPage(events=found, cursor=after, has_gap=frozenset(gaps))
+
+
+def _oldest(tx: Transaction, key: str) -> int:
+    """The number of a session's oldest event that is kept; 0 = it never had any."""
+    oldest = select(func.min(events.c.seq)).where(events.c.session_key == key)
+    return tx.conn.execute(oldest).scalar_one() or 0

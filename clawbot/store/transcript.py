@@ -18,6 +18,8 @@ from clawbot.store.schema import events, inbox, messages, sessions, turns
 from clawbot.store.views import OPEN_ROWS, RunningView, SessionView, running, session_views
 
 EVENTS_PER_PAGE = 200
+# Why a message that no turn answered is shown all the same: with it goes who sent it.
+SHOWN_ALONE = ("stopped", "withdrawn", "command")
 # How many epochs back a stopped turn may still be recording while the newest one is read on.
 LATE_EPOCHS = 2
 
@@ -182,10 +184,17 @@ def _with_origins(tx: Transaction, rows: Sequence[RowMapping]) -> list[EntryView
                 arguments=row["arguments"],
                 is_error=row["is_error"],
                 created_ms=row["created_ms"],
-                origin=mine.pop(0) if mine else None,
+                origin=mine.pop(0) if mine else _kept_origin(row),
             )
         )
     return views
+
+
+def _kept_origin(row: RowMapping) -> Origin | None:
+    """What the history itself knows of a message whose inbox row is gone."""
+    if row["kind"] != "user" or not row["sender"]:
+        return None
+    return Origin(channel="", identity="", sender=row["sender"], accepted_ms=row["created_ms"])
 
 
 def _origin(row: RowMapping) -> Origin:
@@ -244,7 +253,7 @@ def _accepted_rows(tx: Transaction, found: Sequence[RowMapping]) -> dict[int, Ro
         select(inbox).where(
             inbox.c.id.in_(ids),
             inbox.c.turn_id.is_(None),
-            inbox.c.reason.in_(("stopped", "withdrawn", "command")),
+            inbox.c.reason.in_(SHOWN_ALONE),
         )
     ).mappings()
     return {row["id"]: row for row in rows}

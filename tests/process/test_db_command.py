@@ -47,6 +47,8 @@ async def test_a_database_moves_to_postgresql_and_back(config: Path, postgres: C
     assert (code, "upgraded from an empty database" in text) == (0, True), text
     code, text = await run(config, "check")
     assert (code, "whole: nothing wrong was found" in text) == (0, True), text
+    code, text = await run(config, "prune")
+    assert (code, "removed: seen 0, inbox 0, outbox 0" in text) == (0, True), text
     code, text = await run(config, "copy", url)
     assert (code, "both sides hold the same, row by row" in text) == (0, True), text
     back = config.parent / "back.db"
