@@ -40,7 +40,8 @@ class TopicHistory:
         found = await self._read(asked, limit)
         tasks = [self._message(payload, asked, each) for each in found]
         messages = await asyncio.gather(*tasks)
-        return [each for each in messages if each is not None]
+        root_id = text_of(asked.get("root_id"))
+        return [_in_topic(each, root_id) for each in messages if each is not None]
 
     async def _read(self, asked: Json, limit: int) -> list[Json]:
         """The newest messages before the one that asks, oldest first, with the root in front."""
@@ -94,6 +95,15 @@ class TopicHistory:
         stranger = replace(facts, identity=Identity(), users={**facts.users, **named})
         result = parse_event(told, stranger)
         return result if isinstance(result, InboundMessage) else None
+
+
+def _in_topic(message: InboundMessage, root_id: str) -> InboundMessage:
+    """The root has been heard in its chat, before it had a topic; what it means to the topic is
+    kept beside that, under an identity of its own.
+    """
+    if message.identity != root_id:
+        return message
+    return replace(message, identity=f"{message.identity}@{message.thread}", transport_ids=())
 
 
 def as_event(payload: Json, asked: Json, record: Json) -> Json:
