@@ -21,7 +21,7 @@ from adapters.health import Health
 from adapters.payload import Json, text_of
 from adapters.slack.api import SlackApi, quiet_logger
 from adapters.slack.failures import AUTH_CODES
-from clawbot.errors import ChannelBroken, NotSent, OutcomeUnknown, Rejected
+from clawbot.errors import ChannelBroken, NotSent, OutcomeUnknown, Rejected, StartupError
 
 log = structlog.get_logger(__name__)
 
@@ -34,7 +34,8 @@ class Timings:
     """How patient the connection is, in seconds.
 
     watch_s: how often a connection is looked at. steady_s: a connection that lived this long ends
-    the series of failures that spaces out attempts, from backoff_s to max_backoff_s.
+    the series of failures that spaces out attempts, from backoff_s to max_backoff_s. deaf_s: after
+    so long without a connection the process is given up for a fresh one.
     """
 
     connect_s: float = 10.0
@@ -44,6 +45,7 @@ class Timings:
     steady_s: float = 10.0
     backoff_s: float = 0.5
     max_backoff_s: float = 30.0
+    deaf_s: float = 900.0
 
 
 class _Link(SocketModeClient):
@@ -91,12 +93,21 @@ class SocketReceiver:
         self._timings = timings
 
     async def run(self) -> None:
-        """Connect again and again; raises ChannelBroken when Slack refuses for good."""
-        failures = 0
+        """Connect again and again. Raises ChannelBroken when Slack refuses for good, StartupError
+        when nothing could be heard for so long that only a new process may help.
+        """
+        loop = asyncio.get_running_loop()
+        failures, heard_at = 0, loop.time()
         while True:
-            began = asyncio.get_running_loop().time()
-            reason, pause_s = await self._connect_once()
-            lived_s = asyncio.get_running_loop().time() - began
+            began = loop.time()
+            reason, pause_s, was_greeted = await self._connect_once()
+            lived_s = loop.time() - began
+            heard_at = loop.time() if was_greeted else heard_at
+            if loop.time() - heard_at > self._timings.deaf_s:
+                raise StartupError(
+                    f"channel {self._channel}: no connection to Slack for "
+                    f"{self._timings.deaf_s:g} s ({reason}); starting anew"
+                )
             failures = 0 if lived_s >= self._timings.steady_s else failures + 1
             if reason not in {"warning", "refresh_requested"}:
                 self._health.lost(reason)
@@ -109,8 +120,10 @@ class SocketReceiver:
         full_s = min(self._timings.backoff_s * doubled, self._timings.max_backoff_s)
         return full_s * random.uniform(0.5, 1.0)  # noqa: S311  # spreads load, no secret
 
-    async def _connect_once(self) -> tuple[str, float]:
-        """One connection from ticket to end: why it ended, and how long Slack wants us to wait."""
+    async def _connect_once(self) -> tuple[str, float, bool]:
+        """One connection from ticket to end: why it ended, how long Slack wants us to wait, and
+        whether Slack had greeted us.
+        """
         try:
             url = await self._api.open_socket()
         except Rejected as error:
@@ -119,11 +132,11 @@ class SocketReceiver:
                     f"channel {self._channel}: app_token refused: {error.code}; make an app-level "
                     "token with the scope connections:write and switch Socket Mode on"
                 ) from error
-            return str(error), 0.0
+            return str(error), 0.0, False
         except NotSent as error:
-            return str(error), error.retry_after_s or 0.0
+            return str(error), error.retry_after_s or 0.0, False
         except OutcomeUnknown as error:
-            return str(error), 0.0
+            return str(error), 0.0, False
         connection = _Connection(self._api, self._health, self._handle, self._timings)
         reason = await connection.run(url)
         if reason == "link_disabled":
@@ -132,7 +145,8 @@ class SocketReceiver:
                 "switch it on again"
             )
         # Slack has counted connections that it does not know to be gone yet.
-        return reason, self._timings.backoff_s if reason == "too_many_websockets" else 0.0
+        pause_s = self._timings.backoff_s if reason == "too_many_websockets" else 0.0
+        return reason, pause_s, connection.was_greeted
 
 
 class _Connection:
@@ -149,7 +163,7 @@ class _Connection:
         self._handle = handle
         self._timings = timings
         self._ended = asyncio.Event()
-        self._greeted = False
+        self.was_greeted = False
         self._reason = ""
         self._tasks: set[asyncio.Task[None]] = set()
         self._link = _Link(self._on_frame, api, timings.ping_s)
@@ -177,7 +191,7 @@ class _Connection:
         while not self._ended.is_set():
             if not await self._link.is_connected():
                 return "connection lost"
-            if not self._greeted and loop.time() > deadline:
+            if not self.was_greeted and loop.time() > deadline:
                 return "no hello from Slack"
             try:
                 async with asyncio.timeout(self._timings.watch_s):
@@ -209,7 +223,7 @@ class _Connection:
             task.add_done_callback(self._tasks.discard)
 
     def _greet(self, frame: Json) -> None:
-        self._greeted = True
+        self.was_greeted = True
         self._health.learn(connections=str(frame.get("num_connections", "")))
         self._health.up()
 

@@ -273,6 +273,33 @@ async def test_a_failing_apps_connections_open_is_asked_again(
     assert slack.socket_mode.opened == 2
 
 
+async def test_a_process_that_hears_nothing_for_long_gives_itself_up(
+    slack: SlackSimulator, recorder: Recorder
+) -> None:
+    timings = replace(QUICK, deaf_s=0.3, connect_s=0.1)
+    async with opened(slack, timings) as adapter:
+        task = asyncio.create_task(adapter.receive(recorder))
+        await slack.wait_connected()
+        slack.fail_next("apps.connections.open", "http:503", times=FOREVER)
+        await slack.drop_connection()
+        with pytest.raises(StartupError, match=r"no connection to Slack .* starting anew"):
+            await asyncio.wait_for(task, 10)
+
+
+@pytest.mark.parametrize("announced", ["app_uninstalled", "tokens_revoked"])
+async def test_an_app_that_is_removed_ends_visibly(
+    slack: SlackSimulator, recorder: Recorder, announced: str
+) -> None:
+    async with opened(slack) as adapter:
+        task = asyncio.create_task(adapter.receive(recorder))
+        await slack.wait_connected()
+        tokens = {"oauth": [], "bot": [slack.bot.id]}
+        await slack.send_event({"type": announced, "tokens": tokens})
+        with pytest.raises(ChannelBroken, match=announced):
+            await asyncio.wait_for(task, 10)
+        assert adapter.health().state == "broken"
+
+
 async def test_a_switched_off_socket_mode_breaks_the_channel(
     slack: SlackSimulator, recorder: Recorder
 ) -> None:
