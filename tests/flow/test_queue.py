@@ -146,6 +146,30 @@ async def test_interrupt_cuts_the_turn_short_and_answers_all_in_one(
         assert [message.text for message in slack.sent(chat)] == ["A poem about mountains."]
 
 
+async def test_interrupt_keeps_what_people_saw_and_what_tools_had_done(
+    start: Start, slack: SlackSimulator, model: ModelSimulator, gated: Gated
+) -> None:
+    alice = slack.create_user("alice")
+    chat = slack.create_dm(alice)
+    call = ToolCall(name="gated", arguments={"text": "a"})
+    model.expect(Reply(text="Let me look.", tool_calls=(call,)), when="what is there")
+    model.expect(Reply(text="Never mind, then."), when="never mind")
+    async with start(queue="interrupt") as daemon:
+        await burst(slack, chat, alice, "what is there?")
+        await gated.until_begun("a")
+        await slack.wait_text("Let me look.", channel=chat)
+        await burst(slack, chat, alice, "never mind")
+        await slack.wait_text("Never mind, then.", channel=chat)
+        await daemon.until_quiet()
+        assert gated.ended == ["a"]
+        second = model.requests[1].all_text
+        assert second.index("what is there?") < second.index("Let me look.")
+        assert second.index("Let me look.") < second.index("Interrupted:")
+        assert second.index("cut short by a newer message") < second.index("never mind")
+        texts = [message.text for message in slack.sent(chat)]
+        assert texts == ["Let me look.", "Never mind, then."]
+
+
 async def test_interrupt_leaves_another_person_s_turn_alone(
     start: Start, slack: SlackSimulator, model: ModelSimulator
 ) -> None:
