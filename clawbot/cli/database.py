@@ -106,7 +106,7 @@ def copy(
 
 @app.command()
 def prune(config: ConfigPath = DEFAULT_CONFIG) -> None:
-    """Remove now what is older than `retention:` says; `clawbot run` does so each hour by itself."""
+    """Remove what is older than `retention:` says; `clawbot run` does so by itself, each hour."""
     from clawbot.housekeeping import Housekeeping
 
     async def sweep(loaded: Config, store: Store) -> dict[str, int]:
