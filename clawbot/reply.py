@@ -38,6 +38,7 @@ FIRST_RETRY_S = 1.0
 LONGEST_RETRY_S = 60.0
 GIVE_UP_AFTER_MS = 24 * 3_600_000
 LEFTOVER = "—"
+OPEN = frozenset({"streaming", "pending", "sending"})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,7 +93,10 @@ class ReplySender:
                     await self._edit(row, number, text, progress, shown)
                 else:
                     row = await self._send(row, number, progress, texts, shown)
-                if row.state not in {"streaming", "pending", "sending"}:
+                    if number not in shown.parts and row.state in OPEN:
+                        # Found by a look-up: it shows the text of the time when it was sent.
+                        await self._edit(row, number, text, progress, shown)
+                if row.state not in OPEN:
                     return row
             if row.state == "streaming":
                 return row
@@ -149,7 +153,8 @@ class ReplySender:
         if outgoing.is_inline and number + 1 < len(texts):
             return await self._write(partial(self._give_back_rest, row=row, number=number, ref=ref))
         has_next = number + 1 < len(texts)
-        is_end = not has_next and row.state != "streaming" and len(row.parts) <= len(texts)
+        is_last = not has_next and len(row.parts) <= len(texts)
+        is_end = is_last and row.state != "streaming" and number in shown.parts
         return await self._write(
             partial(
                 self._record_sent,

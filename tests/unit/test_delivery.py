@@ -223,3 +223,24 @@ async def test_a_long_reply_is_sent_in_parts_of_the_platform_s_size(store: Store
     async with delivering(store, platform):
         await until(store, "sent")
     assert [text.strip() for text in platform.shown] == [text.strip() for text in paragraphs]
+
+
+class LookingPlatform(Platform):
+    """A platform that can be asked what it took."""
+
+    async def lookup(self, part: OutboundPart) -> MessageRef | None:
+        return MessageRef(id="0") if self.shown else None
+
+
+async def test_a_part_found_by_a_look_up_is_brought_up_to_date(store: Store) -> None:
+    turn = await begin(store)
+    await draft(store, turn, "half")
+    (row,) = await take_replies(store, "dead")
+    row = await store.write(lambda tx: outbox.begin_part(tx, row, "dead", 0, "half"))
+    platform = LookingPlatform()
+    platform.shown = ["half"]  # it was taken, and its sender died before it could say so
+    await store.write(lambda tx: outbox.release_holder(tx, "dead"))
+    await finish(store, turn, reply="half and whole")
+    async with delivering(store, platform):
+        await until(store, "sent")
+    assert platform.shown == ["half and whole"]
