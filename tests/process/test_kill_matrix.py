@@ -1,4 +1,4 @@
-"""The kill matrix, short: a third of the points in each store; all are gone through by a command."""
+"""The kill matrix, short: a third of the points in each store; a command goes through all."""
 
 from __future__ import annotations
 
