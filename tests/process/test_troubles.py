@@ -139,8 +139,9 @@ async def test_the_page_s_port_that_is_taken_is_shown_and_the_rest_goes_on(confi
                 f"web.port: 127.0.0.1:{port} is in use; stop what listens there, or set another "
                 "web.port (0 = any free one)"
             )
-            shown = await until_channel(config, "web", "degraded")
-            assert [row["role"] for row in shown["processes"]] == ["worker"]
+            while [row["role"] for row in (await status_of(config))["processes"]] != ["worker"]:
+                pass
+            await until_channel(config, "web", "degraded")
             assert "clawbot is ready" not in command.text()
             assert await command.stop() == 0
 
