@@ -36,7 +36,7 @@ from tests.simulators.model import ModelSimulator, RecordedRequest, Reply, ToolC
 from tests.simulators.slack import SlackSimulator
 
 WAIT_S = 60.0
-RELEASED, SERVER_KILLED = 0.75, 0.2
+RELEASED, SERVER_KILLED = 0.85, 0.2
 PARAGRAPHS, PIECES = 40, 10
 MOST_MESSAGES = {"tool": 1, "grow": 1, "long": 4}
 OPEN_STATES = {"received", "queued", "claimed", "streaming", "pending", "sending"}
