@@ -236,7 +236,7 @@ def _overhear(
     )
     if waits:
         inbox.ring_enrichers(tx, message.channel)
-    inbox.prune_context(
+    overheard.prune(
         tx,
         message.channel,
         message.chat_id,

@@ -18,9 +18,7 @@ from sqlalchemy import (
     RowMapping,
     bindparam,
     case,
-    delete,
     func,
-    literal_column,
     select,
     update,
 )
@@ -32,7 +30,6 @@ from clawbot.session_key import SessionKey
 from clawbot.store.schema import inbox, seen, sessions
 from clawbot.store.topics import TURNS, enrich_topic
 
-IS_CONTEXT = inbox.c.state == literal_column("'context'")
 ALL = 2**31
 
 
@@ -214,40 +211,13 @@ def mark_due(tx: Transaction, session_key: str, now_ms: int) -> None:
     tx.ring(TURNS)
 
 
-# -- context ---------------------------------------------------------------------------------------
-
-
-def prune_context(tx: Transaction, channel: str, chat_id: str, *, keep: int, since_ms: int) -> None:
-    """Forget a chat's context rows beyond the newest `keep`, and those from before `since_ms`."""
-    mine = (inbox.c.channel == channel, inbox.c.chat_id == chat_id, IS_CONTEXT)
-    oldest_kept = (
-        select(inbox.c.id).where(*mine).order_by(inbox.c.id.desc()).offset(keep - 1).limit(1)
-    ).scalar_subquery()
-    tx.conn.execute(delete(inbox).where(*mine, inbox.c.id < oldest_kept))
-    tx.conn.execute(delete(inbox).where(*mine, inbox.c.accepted_ms < since_ms))
-
-
-def context_of(
-    tx: Transaction, channel: str, chat_id: str, thread: str | None, *, after_id: int, limit: int
-) -> list[InboxRow]:
-    """Context rows of one place after row `after_id`, oldest first, the newest `limit` of them."""
-    rows = tx.conn.execute(
-        select(inbox)
-        .where(
-            inbox.c.channel == channel,
-            inbox.c.chat_id == chat_id,
-            IS_CONTEXT,
-            inbox.c.id > after_id,
-            inbox.c.thread.is_(None) if thread is None else inbox.c.thread == thread,
-        )
-        .order_by(inbox.c.id.desc())
-        .limit(limit)
-    ).mappings()
-    return [row_of(row) for row in rows][::-1]
+# -- who talks in a place --------------------------------------------------------------------------
 
 
 def answers_in(tx: Transaction, channel: str, chat_id: str, thread: str) -> bool:
-    """Whether a message of this thread was answered, or is about to be."""
+    """Whether a message of this thread was answered, or is about to be; a mere command does not
+    make somebody's thread ours.
+    """
     found = tx.conn.execute(
         select(inbox.c.id)
         .where(
@@ -255,6 +225,7 @@ def answers_in(tx: Transaction, channel: str, chat_id: str, thread: str) -> bool
             inbox.c.chat_id == chat_id,
             inbox.c.place_thread == thread,
             inbox.c.session_key.is_not(None),
+            inbox.c.command.is_(None),
         )
         .limit(1)
     )

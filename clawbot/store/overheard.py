@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Insert, bindparam, select
+from sqlalchemy import Insert, bindparam, delete, literal_column, select
 
 from clawbot.messages import InboundMessage
 from clawbot.ports import InsertOf, Transaction
-from clawbot.store.inbox import InboxRow, StoredMeanwhile, context_of, put
+from clawbot.store.inbox import InboxRow, StoredMeanwhile, put, row_of
 from clawbot.store.schema import context_marks, inbox
 
 JOINS_THREAD = "joins_thread"
 """The reason of a row that begins a session in a thread in which others have talked before."""
+
+IS_CONTEXT = inbox.c.state == literal_column("'context'")
 
 _MARK = select(context_marks.c.given_id).where(
     context_marks.c.session_key == bindparam("of_session"),
@@ -69,3 +71,32 @@ def _marking(insert: InsertOf) -> Insert:
         set_={"given_id": statement.excluded.given_id},
     )
     return made
+
+
+def prune(tx: Transaction, channel: str, chat_id: str, *, keep: int, since_ms: int) -> None:
+    """Forget a chat's context rows beyond the newest `keep`, and those from before `since_ms`."""
+    mine = (inbox.c.channel == channel, inbox.c.chat_id == chat_id, IS_CONTEXT)
+    oldest_kept = (
+        select(inbox.c.id).where(*mine).order_by(inbox.c.id.desc()).offset(keep - 1).limit(1)
+    ).scalar_subquery()
+    tx.conn.execute(delete(inbox).where(*mine, inbox.c.id < oldest_kept))
+    tx.conn.execute(delete(inbox).where(*mine, inbox.c.accepted_ms < since_ms))
+
+
+def context_of(
+    tx: Transaction, channel: str, chat_id: str, thread: str | None, *, after_id: int, limit: int
+) -> list[InboxRow]:
+    """Context rows of one place after row `after_id`, oldest first, the newest `limit` of them."""
+    rows = tx.conn.execute(
+        select(inbox)
+        .where(
+            inbox.c.channel == channel,
+            inbox.c.chat_id == chat_id,
+            IS_CONTEXT,
+            inbox.c.id > after_id,
+            inbox.c.thread.is_(None) if thread is None else inbox.c.thread == thread,
+        )
+        .order_by(inbox.c.id.desc())
+        .limit(limit)
+    ).mappings()
+    return [row_of(row) for row in rows][::-1]

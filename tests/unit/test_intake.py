@@ -253,6 +253,12 @@ async def test_in_scope_chat_only_the_thread_we_answer_in_needs_no_mention(store
     assert (await accept(store, in_group("m4"), rules)).decision == "context"
 
 
+async def test_a_command_in_somebody_s_thread_does_not_make_it_ours(store: Store) -> None:
+    asked = in_group("m1", thread="t1", mentioned=True, text="/status", command_text="/status")
+    assert (await accept(store, asked, MENTION_RULES)).decision == "command"
+    assert (await accept(store, in_group("m2", thread="t1"), MENTION_RULES)).decision == "context"
+
+
 async def test_a_thread_learned_late_is_joined_to_the_session_of_its_root(store: Store) -> None:
     await accept(store, in_group("root"))
     reply = in_group("m2", thread="late", thread_root="t-root")

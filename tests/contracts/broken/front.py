@@ -112,12 +112,12 @@ INBOX_BREAKS = (
     Break(
         clause="test_context_is_pruned_by_number_and_by_age",
         fault="nothing is pruned",
-        apply=replacing(inbox, "prune_context", nothing),
+        apply=replacing(overheard, "prune", nothing),
     ),
     Break(
         clause="test_context_is_pruned_by_number_and_by_age",
         fault="age is ignored",
-        apply=changing(inbox, "prune_context", since_ms=0),
+        apply=changing(overheard, "prune", since_ms=0),
     ),
     Break(
         clause="test_context_is_given_at_most_once_to_each_session",
