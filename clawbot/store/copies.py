@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Table, case, literal, select, tuple_, update
+from sqlalchemy import ColumnElement, Table, case, func, literal, select, tuple_, update
 
 from clawbot.errors import NoSuchSession, SessionTaken
 from clawbot.ports import Transaction
@@ -138,10 +138,12 @@ def _copy_rows(
     changes: Mapping[str, ColumnElement[Any]],
 ) -> int:
     """Copy rows within the database, some of their columns changed; return how many."""
+    count: int = tx.conn.execute(select(func.count()).select_from(table).where(*where)).scalar_one()
     names = [column.name for column in table.c]
     columns = [changes.get(name, table.c[name]).label(name) for name in names]
     copied = table.insert().from_select(names, select(*columns).where(*where))
-    return tx.conn.execute(copied).rowcount
+    tx.conn.execute(copied)
+    return count
 
 
 # -- out -------------------------------------------------------------------------------------------
@@ -227,7 +229,8 @@ def add_imported(tx: Transaction, placement: Placement, records: Sequence[Record
         }
         for epoch, entry in moved
     ]
-    added = tx.conn.execute(tx.insert(messages).on_conflict_do_nothing(), rows).rowcount
+    adding = tx.insert(messages).on_conflict_do_nothing().returning(messages.c.seq)
+    added = len(tx.conn.execute(adding, rows).all())
     highest = max(entry.seq for _, entry in moved)
     newest = max(epoch for epoch, _ in moved)
     now = session_rows.c

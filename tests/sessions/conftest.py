@@ -1,14 +1,16 @@
-"""A real store for each test."""
+"""A real store for each test, of each kind; and the simulated model."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
 from clawbot.ports import Store
+from tests.contracts.postgres_ground import PostgresGround, make_schema
 from tests.contracts.sqlite_ground import SqliteGround, make_template
+from tests.postgres import Cluster
 from tests.simulators.model import ModelSimulator, Reply
 
 
@@ -18,9 +20,23 @@ def store_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_template(tmp_path_factory.mktemp("template"))
 
 
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def make_ground(request: pytest.FixtureRequest) -> Callable[[], SqliteGround | PostgresGround]:
+    """Makes an empty database of each kind."""
+    if request.param == "sqlite":
+        path: Path = request.getfixturevalue("store_template")
+        return lambda: SqliteGround(path, patience_s=20.0)
+    cluster: Cluster = request.getfixturevalue("postgres")
+    template = cluster.template("clawbot_schema", make_schema)
+    return lambda: PostgresGround(cluster, template, patience_s=20.0)
+
+
 @pytest.fixture
-async def ground(store_template: Path) -> AsyncIterator[SqliteGround]:
-    made = SqliteGround(store_template, patience_s=20.0)
+async def ground(
+    make_ground: Callable[[], SqliteGround | PostgresGround],
+) -> AsyncIterator[SqliteGround | PostgresGround]:
+    """An empty database."""
+    made = make_ground()
     try:
         yield made
     finally:
@@ -28,7 +44,7 @@ async def ground(store_template: Path) -> AsyncIterator[SqliteGround]:
 
 
 @pytest.fixture
-async def store(ground: SqliteGround) -> Store:
+async def store(ground: SqliteGround | PostgresGround) -> Store:
     return await ground.open("test")
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import insert
 
 from clawbot.agent.saved import saved_dir
 from clawbot.clock import SystemClock
-from clawbot.errors import RequestRefused, SessionTaken
+from clawbot.errors import RequestRefused, SessionTaken, ToolError
 from clawbot.history import Entry, EntryKind, Usage
 from clawbot.ports import Store, Transaction
 from clawbot.seed import given_seed
@@ -30,8 +30,10 @@ from clawbot.session_file import (
 )
 from clawbot.session_key import SessionKey
 from clawbot.session_transfer import Imported, export_session, import_session
+from clawbot.state_dir import prepare_state_dir
 from clawbot.store import copies, deletion, history, seeds, session_admin
 from clawbot.store.schema import messages
+from clawbot.tools.files import open_directory, open_file
 from clawbot.transcript_files import TAIL_BYTES, last_seq
 from clawbot.transcripts import TranscriptKeeper
 from tests.contracts.store.scenes import NOW_MS
@@ -389,6 +391,30 @@ async def test_a7_odd_keys_have_distinct_files_inside_the_state_dir(
         await imported(store, await exported(store, key), copy)
         entries = await store.read(lambda tx, copy=copy: history.load(tx, copy, 0, newest=9))
         assert entries[0].text == f"I am {number}."
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["state", "state/", "./state/clawbot.db", "state/../state/transcripts", "link/web.token"],
+)
+def test_tools_enter_no_state_directory_though_they_work_above_it(
+    tmp_path: Path, path: str
+) -> None:
+    state = tmp_path / "state"
+    prepare_state_dir(state)
+    (state / "transcripts").mkdir()
+    for name in ("clawbot.db", "web.token"):
+        (state / name).write_text("secret")
+    (tmp_path / "link").symlink_to("state")
+    with pytest.raises(ToolError), open_file([tmp_path], path) as file:
+        file.read()
+    with pytest.raises(ToolError, match="permission denied"), open_directory([tmp_path], path):
+        pass
+    work_dir = state / "work" / "a"
+    work_dir.mkdir(parents=True)
+    (work_dir / "mine.md").write_text("mine")
+    with open_file([work_dir], "mine.md") as file:  # a session's own directory lies in there
+        assert file.read() == b"mine"
 
 
 # -- tails -----------------------------------------------------------------------------------------
