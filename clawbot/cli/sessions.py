@@ -15,12 +15,13 @@ from rich.console import Console
 
 from clawbot.cli import session_views
 from clawbot.cli.options import DEFAULT_CONFIG, ConfigPath
-from clawbot.cli.store_access import with_store
+from clawbot.cli.store_access import existing_state, with_store
 from clawbot.clock import SystemClock
 from clawbot.config import Config
 from clawbot.errors import InvalidSettings, RequestRefused
 from clawbot.ports import Store, Transaction
 from clawbot.session_key import SessionKey
+from clawbot.state_dir import transcript_dir
 
 if TYPE_CHECKING:
     from clawbot.session_file import Damage
@@ -118,12 +119,17 @@ def delete(
     config: ConfigPath = DEFAULT_CONFIG,
 ) -> None:
     """Stop a session and remove all that was said in it. There is no way back but an export."""
+    from clawbot.agent.saved import saved_dir
     from clawbot.store.deletion import delete_session
+    from clawbot.transcript_files import remove
 
     parsed = SessionKey.parse(key)
     if not yes:
         typer.confirm(f"Delete session {parsed} and all that was said in it?", abort=True)
+    state_dir = existing_state(config).state_dir
     done = _write(config, lambda tx, now: delete_session(tx, parsed, now))
+    # A running daemon does so too, some seconds later.
+    remove(transcript_dir(state_dir, parsed), saved_dir(state_dir, parsed))
     stopped = "; its turn was stopped" if done.had_turn else ""
     typer.echo(f"{parsed}: deleted, {done.messages} entries{stopped}")
 
