@@ -4,6 +4,8 @@
 
 PYTHON ?= python3
 ARGS ?=
+# Many tests wait more than they compute.
+TEST_PROCESSES ?= 3
 
 export PYTHON
 python := .venv/bin/python
@@ -24,7 +26,7 @@ run: $(stamps)/run  ## Set everything up and run the daemon with its web page; n
 venv: $(stamps)/dev  ## Make .venv from the lock, with what development needs
 
 test: need-tests $(stamps)/dev  ## Run all tests, or some: make test ARGS='tests/unit -k key'
-	$(python) -m pytest $(ARGS)
+	$(python) -m pytest -n $(TEST_PROCESSES) --dist loadfile $(ARGS)
 
 lint: $(stamps)/dev  ## Check style, format and types
 	$(python) -m ruff check .
@@ -37,6 +39,7 @@ demo: $(stamps)/dev  ## Start simulators and the daemon, let people talk, print 
 bench: $(stamps)/dev  ## Measure throughput and added latency against a bare pipeline
 	$(python) -m tests.bench $(ARGS)
 	$(python) -m tests.bench.sessions
+	$(python) -m tests.bench.memory
 
 lock:  ## Resolve pyproject.toml again into both lock files; UPGRADE=--upgrade takes new releases
 	@.ci/need venv
