@@ -149,9 +149,7 @@ async def running_part(part: Any) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def running_worker(store: Store, runner: ScriptedRunner) -> AsyncIterator[None]:
-    limits = WorkerLimits(
-        turns=50, turn_timeout_s=60, grace_s=0.1, context_rows=10
-    )
+    limits = WorkerLimits(turns=50, turn_timeout_s=60, grace_s=0.1, context_rows=10)
     worker = Worker(store, SystemClock(), heartbeat(store, "worker"), runner, limits)
     async with running_part(worker):
         yield
