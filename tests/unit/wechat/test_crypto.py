@@ -49,6 +49,7 @@ def test_an_id_behind_the_message_must_be_a_listed_one() -> None:
 @pytest.mark.parametrize(
     "junk",
     ["", "x", "====", "!!!!", "QUJD", "A" * 64, "中文", seal("x", "B" * 43, APP)],
+    ids=["empty", "short", "padding", "no base64", "3 bytes", "zeros", "Chinese", "other key"],
 )
 def test_junk_is_refused_with_one_exception(junk: str) -> None:
     with pytest.raises(BadEnvelope):
