@@ -178,6 +178,16 @@ def mark_seen(tx: Transaction, viewer: str, session_key: str, total: int) -> Non
     )
 
 
+def seen_total(tx: Transaction, viewer: str, session_key: str) -> int:
+    """Up to which of a session's replies a viewer has read; 0 for one that never did."""
+    found: int | None = tx.conn.execute(
+        select(read_marks.c.seen_total).where(
+            read_marks.c.viewer == viewer, read_marks.c.session_key == session_key
+        )
+    ).scalar_one_or_none()
+    return found or 0
+
+
 def _beginning(insert: InsertOf) -> Insert:
     made: Insert = insert(read_marks).on_conflict_do_nothing()
     return made

@@ -6,7 +6,9 @@ from typing import Literal
 
 import pytest
 
+from clawbot.session_key import SessionKey
 from clawbot.store import inbox, sessions
+from clawbot.work_dirs import work_dir_of
 from tests.flow.daemon import Daemon
 from tests.simulators.model import (
     BreakOff,
@@ -52,7 +54,7 @@ async def test_a_root_mention_and_its_thread_are_one_session(
     assert [row["key"] for row in found] == [f"slack:{channel}/thread:{root}"]
 
 
-async def test_two_chats_at_once_share_nothing(
+async def test_A1_two_chats_at_once_share_nothing(
     daemon: Daemon, slack: SlackSimulator, model: ModelSimulator
 ) -> None:
     alice, bob = slack.create_user("alice"), slack.create_user("bob")
@@ -153,6 +155,30 @@ async def test_the_agent_reads_a_file_of_its_own_chat(
     await daemon.until_quiet()
     (sent,) = slack.sent(chat)
     assert sent.text == "Let me look.\n\nIt is this chat's directory."
+
+
+async def test_A2_each_chat_reads_its_own_file_through_the_same_tool(
+    daemon: Daemon, slack: SlackSimulator, model: ModelSimulator
+) -> None:
+    names = ("front", "back")
+    people = {name: slack.create_user(name) for name in names}
+    chats = {name: slack.create_dm(people[name]) for name in names}
+    call = ToolCall(name="read_file", arguments={"path": "README.md"})
+    for name in names:
+        folder = work_dir_of(daemon.config.state_dir, SessionKey.of_chat("slack", chats[name]))
+        folder.mkdir(parents=True)
+        (folder / "README.md").write_text(f"secret_of_{name}")
+        model.expect(Reply(tool_calls=(call,)), when=f"look, {name}")
+        model.expect(Reply(text=f"{name} has read it"), marker=f"secret_of_{name}")
+    for name in names:
+        await slack.user_says(chats[name], people[name], f"look, {name}")
+    for name in names:
+        await slack.wait_text(f"{name} has read it", channel=chats[name])
+    await daemon.until_quiet()
+    assert not any(
+        "secret_of_front" in request.all_text and "secret_of_back" in request.all_text
+        for request in model.requests
+    )
 
 
 async def test_a_growing_reply_is_one_message_that_is_edited(
