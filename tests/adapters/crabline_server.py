@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -49,7 +50,8 @@ class Crabline:
 def install(cache: pytest.Cache | None) -> Path:
     """The package at the locked version, installed once into pytest's cache."""
     assert cache is not None
-    folder = cache.mkdir("crabline")
+    # A folder of its own for each test process: they may install at the same time.
+    folder = cache.mkdir(f"crabline-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}")
     for name in ("package.json", "package-lock.json"):
         shutil.copy(HERE / name, folder / name)
     if not (folder / "node_modules" / "@openclaw" / "crabline").is_dir():

@@ -1,4 +1,4 @@
-"""Scenarios F1-F11, at the level of the store, its events and the chat."""
+"""Scenarios F1-F11 and J4, at the level of the store, its events and the chat."""
 
 from __future__ import annotations
 
@@ -193,3 +193,20 @@ async def test_F11_a_message_sent_twice_by_its_client_is_one(store: Store) -> No
     assert taken[0].inbox_id == taken[1].inbox_id
     assert [item.is_duplicate for item in taken] == [False, True]
     assert len(await scenes.claim(store)) == 1
+
+
+async def test_J4_a_new_conversation_stays_new_after_a_restart(template: Path) -> None:
+    ground = SqliteGround(template, patience_s=20)
+    try:
+        first = await ground.open("one")
+        await answered(first, "old")
+        await scenes.stop(first, new_epoch=True)
+        await first.close()
+        again = await ground.open("two")
+        await answered(again, "new")
+        row = await again.read(lambda tx: sessions.find(tx, KEY))
+        assert row is not None
+        assert await scenes.history_of(again, KEY, row["epoch"]) == ["new", "re new"]
+        assert await scenes.history_of(again, KEY, 0) == ["old", "re old"]
+    finally:
+        await ground.close()
