@@ -7,6 +7,7 @@ may wait. It says `ready` when its store is open and waits for a line before it 
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Awaitable, Callable
 from importlib import import_module
@@ -49,10 +50,17 @@ async def listen(store: Store, patience_s: float) -> None:
     ear.close()
 
 
+async def choose(store: Store, _patience_s: float) -> None:
+    """Choose a session each time the parent says so, and say what was answered."""
+    while await asyncio.to_thread(sys.stdin.readline):
+        say(json.dumps(await scenes.use(store, "42")))
+
+
 JOBS: dict[str, Callable[[Store, float], Awaitable[None]]] = {
     "write": write,
     "accept": accept,
     "listen": listen,
+    "choose": choose,
 }
 
 

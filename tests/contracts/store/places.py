@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from functools import partial
 
 from hypothesis import HealthCheck, given, settings
@@ -11,32 +12,19 @@ from hypothesis import strategies as st
 from clawbot.commands import tasks
 from clawbot.messages import Place
 from clawbot.ports import Store, Transaction
-from clawbot.session_key import SessionKey
 from clawbot.store import places
 from tests.contracts.store import scenes
-from tests.contracts.store.ground import Ground
-from tests.contracts.store.scenes import DESK, KEY, NOW_MS
+from tests.contracts.store.ground import Ground, child
+from tests.contracts.store.scenes import DESK, KEY
 
 PLACE = Place(channel=DESK, chat_id="C1")
 TASK = KEY.with_task("42")
 ROUNDS = 25
 
 
-def standing(active: SessionKey = KEY) -> tasks.Standing:
-    """Somebody at the place."""
-    return tasks.Standing(
-        place=PLACE, base=KEY, active=active, is_owner=False, like="", now_ms=NOW_MS
-    )
-
-
-async def use(store: Store, name: str) -> str:
-    """Choose a session as the command does; return what is answered."""
-    return await store.write(lambda tx: tasks.use(tx, name, standing()))
-
-
 async def open_task(store: Store, name: str = "42") -> None:
     """Open a sub-session, which becomes the active one."""
-    await store.write(lambda tx: tasks.task(tx, f"new {name}", standing()))
+    await store.write(lambda tx: tasks.task(tx, f"new {name}", scenes.standing()))
 
 
 async def deliver(store: Store) -> list[str]:
@@ -71,26 +59,26 @@ class PlaceClauses:
         await open_task(store)
         turn = await scenes.begin(store, "hello")
         assert turn.session == TASK
-        await use(store, "base")
+        await scenes.use(store, "base")
         await scenes.finish(store, turn, reply="re hello")
         assert await deliver(store) == []
         assert (await unread(store))[str(TASK)] == 1
-        assert await use(store, "42") == "You are in: task 42.\n\nre hello"
+        assert await scenes.use(store, "42") == "You are in: task 42.\n\nre hello"
         assert (await unread(store))[str(TASK)] == 0
-        assert await use(store, "42") == "You are in: task 42."
+        assert await scenes.use(store, "42") == "You are in: task 42."
 
     async def test_a_held_reply_blocks_no_other(self, ground: Ground) -> None:
         store = await ground.open("one")
         await open_task(store)
         turn = await scenes.begin(store, "hello")
         await scenes.draft(store, turn, "growing")
-        await use(store, "base")
+        await scenes.use(store, "base")
         assert await deliver(store) == []
         await answer(store, "there")
         assert await deliver(store) == ["re there"]
         await scenes.finish(store, turn, reply="re hello")
         assert await deliver(store) == []
-        assert "re hello" in await use(store, "42")
+        assert "re hello" in await scenes.use(store, "42")
 
     async def test_a_growing_reply_goes_on_where_its_session_is_chosen_again(
         self, ground: Ground
@@ -99,9 +87,9 @@ class PlaceClauses:
         await open_task(store)
         turn = await scenes.begin(store, "hello")
         await scenes.draft(store, turn, "growing")
-        await use(store, "base")
+        await scenes.use(store, "base")
         assert await deliver(store) == []
-        await use(store, "42")
+        await scenes.use(store, "42")
         (row,) = await scenes.take_replies(store)
         assert (row.state, row.text) == ("streaming", "growing")
 
@@ -121,16 +109,39 @@ class PlaceClauses:
         await open_task(first)
         seen: list[str] = []
         for number in range(ROUNDS):
-            await use(first, "42")
+            await scenes.use(first, "42")
             turn = await scenes.begin(first, f"m{number}.")
-            await use(first, "base")
+            await scenes.use(first, "base")
 
             async def work(turn: object = turn, number: int = number) -> list[str]:
                 await scenes.finish(first, turn, reply=f"r{number}.")  # type: ignore[arg-type]
                 return await deliver(first)
 
-            texts = await asyncio.gather(work(), use(second, "42"))
-            seen += [*texts[0], texts[1], *await deliver(first), await use(second, "42")]
+            texts = await asyncio.gather(work(), scenes.use(second, "42"))
+            seen += [*texts[0], texts[1], *await deliver(first), await scenes.use(second, "42")]
+        said = "\n".join(seen)
+        assert [said.count(f"r{number}.") for number in range(ROUNDS)] == [1] * ROUNDS
+
+    async def test_choosing_in_another_process_races_with_a_finishing_turn(
+        self, ground: Ground
+    ) -> None:
+        store = await ground.open("parent")
+        await open_task(store)
+        seen: list[str] = []
+        async with child("choose", ground) as other:
+            other.tell()
+            for number in range(ROUNDS):
+                await scenes.use(store, "42")
+                turn = await scenes.begin(store, f"m{number}.")
+                await scenes.use(store, "base")
+                if number % 5:  # else the reply is held before anybody chooses
+                    other.tell()
+                await scenes.finish(store, turn, reply=f"r{number}.")
+                seen += await deliver(store)
+                if not number % 5:
+                    other.tell()
+                seen.append(json.loads(await other.line()))
+                seen += [*await deliver(store), await scenes.use(store, "42")]
         said = "\n".join(seen)
         assert [said.count(f"r{number}.") for number in range(ROUNDS)] == [1] * ROUNDS
 
@@ -156,23 +167,23 @@ class PlaceClauses:
     async def _follow(store: Store, actions: list[str], counter: object) -> None:
         """Do as told, beside a reference of two numbers a session: given and seen."""
         names = {"base": KEY, "a": KEY.with_task("a"), "b": KEY.with_task("b")}
-        await use(store, "base")
-        await store.write(lambda tx: tasks.unread(tx, standing()))
+        await scenes.use(store, "base")
+        await store.write(lambda tx: tasks.unread(tx, scenes.standing()))
         active, missed = "base", dict.fromkeys(names, 0)
         for action in actions:
             if action in names:
-                text = await use(store, action)
+                text = await scenes.use(store, action)
                 assert text.count("[it]") == missed[action]
                 active, missed[action] = action, 0
             elif action == "unread":
-                at = standing(names[active])
+                at = scenes.standing(names[active])
                 text = await store.write(lambda tx, at=at: tasks.unread(tx, at))  # type: ignore[misc]
                 assert text.count("[it]") == sum(missed.values()) - missed[active]
                 missed = {name: missed[name] if name == active else 0 for name in names}
             else:
                 turn = await scenes.begin(store, f"q{next(counter)}")  # type: ignore[call-overload]
                 other = "a" if active != "a" else "b"
-                await use(store, other)
+                await scenes.use(store, other)
                 missed[other] = 0
                 await scenes.finish(store, turn, reply="[it]")
                 assert await deliver(store) == []

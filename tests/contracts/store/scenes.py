@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, select
 
 from clawbot import intake
+from clawbot.commands import tasks
 from clawbot.config import ChannelPolicy
 from clawbot.config_sections import AllowLists
 from clawbot.history import Entry, EntryKind, ToolCall, Usage
@@ -302,3 +303,15 @@ async def history_of(store: Store, key: SessionKey, epoch: int = 0) -> list[str]
     """The texts of a session's history."""
     entries = await store.read(lambda tx: history.load(tx, key, epoch, newest=100))
     return [entry.text for entry in entries]
+
+
+def standing(active: SessionKey = KEY) -> tasks.Standing:
+    """Somebody at the place."""
+    return tasks.Standing(
+        place=HERE, base=KEY, active=active, is_owner=False, like="", now_ms=NOW_MS
+    )
+
+
+async def use(store: Store, name: str) -> str:
+    """Choose a session as the command does; return what is answered."""
+    return await store.write(lambda tx: tasks.use(tx, name, standing()))
