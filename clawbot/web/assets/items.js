@@ -4,7 +4,7 @@
 import { cleanHtml, copy, el, icon, moment } from "./dom.js";
 
 const DOCUMENTS = {
-  seed: "Seed document",
+  seed: "Context document",
   summary: "Summary of what came before",
   reminder: "Reminder",
   note: "Context given to clawbot",
