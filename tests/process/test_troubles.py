@@ -177,7 +177,8 @@ async def test_a_webhook_s_port_that_is_taken_is_shown_in_status(
         async with clawbot(path, "run") as command:
             await until_logged(command, "part_not_started")
             await until_channel(path, "slack", "degraded")
-            assert await command.stop() == 0
+            # Whether the adapter fails once more in just this moment is chance; then it is 1.
+            assert await command.stop() in {0, 1}
 
 
 # -- the store's file ------------------------------------------------------------------------------
