@@ -62,6 +62,11 @@ class AdapterHost:
         self._enrich_ms = enrich_ms if isinstance(adapter, Enricher) else 0
         self._delivery = Delivery(store, clock, heartbeat, channel, adapter, grace_s=grace_s)
         self._last_in_ms: int | None = None
+        self._has_connected = asyncio.Event()
+
+    async def ready(self) -> None:
+        """See `ports.Readiness`: the adapter receives, or it is known why it does not yet."""
+        await self._has_connected.wait()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Receive and deliver until `stop`, then deliver what is ready within the grace.
@@ -149,11 +154,14 @@ class AdapterHost:
     async def _report_health(self) -> None:
         """Write the channel's state when it changes, and now and then."""
         if not isinstance(self._adapter, HealthReporter):
+            self._has_connected.set()
             return
         written: ChannelHealth | None = None
         written_at = float("-inf")
         while True:
             health = self._adapter.health()
+            if health.state != "connecting":
+                self._has_connected.set()
             now = self._clock.monotonic()
             if health != written or now - written_at > HEALTH_WRITE_S:
                 await self._write_health(health)
