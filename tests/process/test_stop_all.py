@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -63,11 +62,15 @@ def group_of(config: Path) -> int | None:
 
 
 def is_gone(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return True
-    return False
+    """Whether nothing of a process group runs; the dead may still wait for init to collect them."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _parent, of_group = path.read_text().rpartition(")")[2].split()[:3]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(of_group) == group and state != "Z":
+            return False
+    return True
 
 
 def call(name: str, text: str = "x") -> ToolCall:
