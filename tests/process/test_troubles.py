@@ -177,11 +177,12 @@ async def test_a_webhook_s_port_that_is_taken_is_shown_in_status(
         async with clawbot(path, "run") as command:
             await until_logged(command, "part_not_started")
             await until_channel(path, "slack", "degraded")
+            await until_logged(command, "child_up")  # the worker, if not the page
             assert await command.stop() == 0
-            # It never received, so it never counted as up.
-            ups = [line for line in command.text().splitlines() if '"child_up"' in line]
-            assert ups
-            assert not any("adapter-slack" in line for line in ups)
+        # It never received, so it never counted as up.
+        ups = {entry["child"] for entry in events(command) if entry["event"] == "child_up"}
+        assert ups
+        assert "adapter-slack" not in ups
 
 
 # -- the store's file ------------------------------------------------------------------------------
