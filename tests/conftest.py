@@ -2,6 +2,7 @@
 
 import os
 
+import hypothesis
 import pytest
 import structlog
 
@@ -27,6 +28,13 @@ def pytest_configure(config: pytest.Config) -> None:
         colors=False, exception_formatter=structlog.dev.plain_traceback
     )
     structlog.configure(processors=[*structlog.get_config()["processors"][:-1], plain])
+    hypothesis.settings.register_profile(
+        "untimed",
+        hypothesis.settings(),  # what it takes in CI, or else
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+    hypothesis.settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

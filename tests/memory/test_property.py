@@ -91,7 +91,6 @@ def writers() -> Iterator[dict[str, BodyWriter]]:
 
 @settings(
     max_examples=120,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(
@@ -136,7 +135,7 @@ def test_B17_every_request_is_legal_and_fits_and_holds_the_current_message(
         assert MARK in json.dumps(body)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(history=histories(), texts=st.lists(TEXTS, min_size=1, max_size=3))
 def test_W_what_was_sent_begins_the_next_request_until_a_cut(
     writers: dict[str, BodyWriter], history: list[Entry], texts: list[str]

@@ -9,7 +9,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import insert
 
@@ -87,7 +87,6 @@ async def imported(store: Store, raw: bytes, key: SessionKey | None = None) -> I
     return await import_session(store, SystemClock(), BytesIO(raw), key)
 
 
-@settings(deadline=None)
 @given(RECORDS)
 def test_what_is_written_is_read_back_equal(records: list[Record]) -> None:
     raw = b"".join(entry_line(record.epoch, record.entry) for record in records)
@@ -97,7 +96,6 @@ def test_what_is_written_is_read_back_equal(records: list[Record]) -> None:
     assert damage.skipped == 0
 
 
-@settings(deadline=None)
 @given(RECORDS, st.data())
 def test_j2_any_cut_costs_no_more_than_the_records_it_hits(
     records: list[Record], data: st.DataObject

@@ -386,7 +386,7 @@ BODIES = st.dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(body=BODIES)
 def test_no_body_however_malformed_crashes_a_rule_or_a_reader(body: Json) -> None:
     for endpoint in ENDPOINTS.values():

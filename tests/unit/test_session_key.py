@@ -1,13 +1,11 @@
 """Session keys: no two conversations share a text, no two texts name one conversation."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clawbot.errors import InvalidSessionKey
 from clawbot.session_key import RESERVED_CHANNELS, SessionKey, escape_id, unescape_id
-
-unhurried = settings(deadline=None)  # a busy machine is no fault of a key
 
 # Any text a platform may send, lone surrogates too, and often the characters of the grammar itself.
 TEXTS = st.text(
@@ -48,7 +46,6 @@ PIECES = st.sampled_from(
 NEARLY_KEYS = st.lists(PIECES, max_size=9).map("".join)
 
 
-@unhurried
 @given(TEXTS)
 def test_any_id_survives_its_escaping(value: str) -> None:
     escaped = escape_id(value)
@@ -57,19 +54,16 @@ def test_any_id_survives_its_escaping(value: str) -> None:
     assert not set(escaped) & set("/: \\\0")
 
 
-@unhurried
 @given(KEYS)
 def test_any_key_survives_its_text(key: SessionKey) -> None:
     assert SessionKey.parse(str(key)) == key
 
 
-@unhurried
 @given(KEYS, KEYS)
 def test_different_keys_have_different_texts_and_digests(one: SessionKey, two: SessionKey) -> None:
     assert (one == two) == (str(one) == str(two)) == (one.digest == two.digest)
 
 
-@unhurried
 @given(NEARLY_KEYS | st.text(max_size=20))
 def test_a_text_is_a_keys_one_spelling_or_none(text: str) -> None:
     try:
@@ -80,7 +74,6 @@ def test_a_text_is_a_keys_one_spelling_or_none(text: str) -> None:
     assert str(key) == short
 
 
-@unhurried
 @given(KEYS)
 def test_a_sub_session_stands_beside_its_base(key: SessionKey) -> None:
     assert key.base.task is None

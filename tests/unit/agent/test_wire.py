@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clawbot.agent.wire import GO_ON, NO_OUTPUT, NO_RESULT
@@ -256,7 +256,7 @@ def entries() -> st.SearchStrategy[list[Entry]]:
     )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(history=entries(), system=st.text(max_size=4), with_tools=st.booleans())
 def test_any_history_becomes_a_legal_body_for_every_provider(
     writers: dict[str, BodyWriter], history: list[Entry], system: str, *, with_tools: bool
@@ -268,7 +268,7 @@ def test_any_history_becomes_a_legal_body_for_every_provider(
         assert writer.violations(writer.body(request)) == []
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(history=entries(), more=entries())
 def test_what_was_sent_is_sent_the_same_again_when_the_history_grows(
     writers: dict[str, BodyWriter], history: list[Entry], more: list[Entry]

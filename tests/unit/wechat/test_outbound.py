@@ -99,7 +99,7 @@ def squeezed(text: str) -> str:
     return "".join(text.split())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(text=WORDS, limit=st.integers(40, 300))
 def test_parts_are_within_the_limit_and_say_the_whole_text(text: str, limit: int) -> None:
     parts = split(text, limit, size)
@@ -108,7 +108,7 @@ def test_parts_are_within_the_limit_and_say_the_whole_text(text: str, limit: int
         assert squeezed("".join(parts)) == squeezed(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(text=WORDS, limit=st.integers(40, 300))
 def test_there_are_not_many_more_parts_than_bytes_ask_for(text: str, limit: int) -> None:
     if "```" in text or "~~~" in text:
