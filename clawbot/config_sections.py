@@ -126,6 +126,9 @@ class TurnsConfig(Section):
     """How much of a tool's result the history holds; the whole of a longer one is saved beside."""
     per_worker: int = Field(default=500, ge=1)
     """How many turns one worker process runs at once; high, so that hanging chats block nobody."""
+    per_chat: int = Field(default=100, ge=1)
+    """How many of them one chat may have, over all its threads and tasks; more of them wait, so
+    that a flood in one chat delays no other."""
 
 
 class CompactionConfig(Section):
@@ -192,6 +195,11 @@ class LimitsConfig(Section):
     """How large a file that somebody sends may be to be loaded for the agent."""
     approval_s: Seconds = 3600
     """How long people have to approve or deny what a tool asks them."""
+    sender_per_minute: int = Field(default=120, ge=0)
+    """How many messages of one person are taken in a minute; 0 = any number. Who sends more is told
+    that they are not taken; commands do not count."""
+    chat_per_minute: int = Field(default=600, ge=0)
+    """How many messages of one chat are taken in a minute; 0 = any number."""
     late_after_s: Seconds = 1800
     """From which age on a message that arrives is marked as late."""
 

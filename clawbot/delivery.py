@@ -8,6 +8,7 @@ with one query.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from functools import partial
 
 import structlog
@@ -25,6 +26,7 @@ log = structlog.get_logger(__name__)
 
 CLAIM_BATCH = 32
 ROWS_AT_ONCE = 256
+ROWS_OF_A_CHAT = 64  # what waits for its chat's pace leaves room for the others
 LOOK_AGAIN_S = 1.0
 GROWTH_INTERVAL_S = 0.2
 
@@ -47,7 +49,9 @@ class Delivery:
         self._heartbeat = heartbeat
         self._channel = channel
         self._grace_s = grace_s
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], str] = {}
+        self._hearing: asyncio.Task[bool] | None = None
+        self._is_short = self._was_freed = False
         self._growing: dict[int, asyncio.Future[OutboxRow | None]] = {}
         self.sender = ReplySender(store, clock, heartbeat, adapter)
 
@@ -59,10 +63,11 @@ class Delivery:
                 growth = group.create_task(self._follow_growth(), name="growth")
                 stopped = group.create_task(stop.wait(), name="stop")
                 while not stop.is_set():
-                    if await self._claim(group) < CLAIM_BATCH:
-                        waiting = group.create_task(ear.wait(LOOK_AGAIN_S), name="ear")
-                        await asyncio.wait({waiting, stopped}, return_when=asyncio.FIRST_COMPLETED)
-                        waiting.cancel()
+                    if await self._claim(group) < CLAIM_BATCH and not self._was_freed:
+                        self._hearing = group.create_task(ear.wait(LOOK_AGAIN_S), name="ear")
+                        waited = {self._hearing, stopped}
+                        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                        self._hearing.cancel()
                 await self._flush(group)
                 growth.cancel()
         finally:
@@ -70,6 +75,9 @@ class Delivery:
 
     async def _claim(self, group: asyncio.TaskGroup) -> int:
         room = min(CLAIM_BATCH, ROWS_AT_ONCE - len(self._tasks))
+        counts = Counter(self._tasks.values()) if len(self._tasks) >= ROWS_OF_A_CHAT else {}
+        crowded = [chat for chat, count in counts.items() if count >= ROWS_OF_A_CHAT]
+        self._is_short, self._was_freed = room <= 0 or bool(crowded), False
         if room <= 0 or not self._heartbeat.is_fresh:
             return 0
         try:
@@ -82,6 +90,7 @@ class Delivery:
                     limit=room,
                     split=self.sender.split,
                     footer=footer,
+                    crowded=crowded,
                 )
             )
         except StoreUnavailable as error:
@@ -89,9 +98,15 @@ class Delivery:
             return 0
         for row in rows:
             task = group.create_task(self._deliver(row), name=f"reply {row.id}")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks[task] = row.route.chat_id
+            task.add_done_callback(self._forget)
         return len(rows)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        if self._is_short and self._hearing is not None:
+            self._was_freed = True
+            self._hearing.cancel()  # there is room again: look at once
 
     async def _deliver(self, row: OutboxRow) -> None:
         """See one reply through; it ends, is given back for later, or is taken over."""

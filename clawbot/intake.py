@@ -24,6 +24,7 @@ from clawbot.messages import Accepted, ChatType, InboundMessage, cleaned
 from clawbot.overview import overview
 from clawbot.ports import Clock, Store, Transaction
 from clawbot.queueing import QueueRules
+from clawbot.rates import Over
 from clawbot.router import Route, route
 from clawbot.session_key import SessionKey
 from clawbot.store import events, inbox, inline, outbox, overheard, places, sessions, stops, waiting
@@ -41,7 +42,7 @@ class ChannelRules:
 
     can_edit: whether the adapter can change sent messages, so that replies may grow.
     can_enrich: whether it completes messages; without, an incomplete one is taken as it is.
-    can_download: whether it can load the files of messages.
+    can_download: whether it can load the files of messages. over_rate: see `rates.Rates.take`.
     can_read_threads: whether it can tell what stood in a thread before we were called into it.
     """
 
@@ -54,6 +55,7 @@ class ChannelRules:
     enrich_ms: int
     late_after_ms: int
     is_owner: Callable[[str], bool] = lambda _user_id: False
+    over_rate: Callable[[InboundMessage, int], Over | None] = lambda _message, _now_ms: None
     can_read_threads: bool = False
     can_download: bool = False
 
@@ -307,6 +309,8 @@ def _queue(
 ) -> Accepted:
     if (row_id := inline.take_more(tx, message, way.session, now_ms)) is not None:
         return _accepted("more", row_id, way.session)
+    if (over := rules.over_rate(message, now_ms)) is not None:
+        return refusals.slow_down(tx, message, way, over, now_ms)
     joins = _joins_thread(tx, message, way, rules, now_ms)
     has_files = bool(message.attachments) and rules.can_download
     waits = (message.is_incomplete or joins or has_files) and rules.can_enrich

@@ -8,6 +8,7 @@ from clawbot.access import Verdict
 from clawbot.commands.answers import answer
 from clawbot.messages import Accepted, ChatType, InboundMessage
 from clawbot.ports import Transaction
+from clawbot.rates import WINDOW_MS, Over
 from clawbot.router import Route
 from clawbot.session_key import SessionKey
 from clawbot.store import events, inbox, outbox
@@ -15,6 +16,7 @@ from clawbot.store.sessions import Numbers
 
 DAY_MS = 86_400_000
 QUEUE_FULL = "queue_full"
+RATE = "rate_"
 
 
 def refuse(
@@ -68,6 +70,20 @@ def turn_away(
     return Accepted(
         inbox_id=row_id, decision="refused", reason=QUEUE_FULL, session_key=str(session)
     )
+
+
+def slow_down(
+    tx: Transaction, message: InboundMessage, way: Route, over: Over, now_ms: int
+) -> Accepted:
+    """Take a message not, because too many come from its sender, or in its chat. They are told once
+    a minute, in the name of all that is not taken in it.
+    """
+    row_id = inbox.put(tx, message, state="refused", now_ms=now_ms, reason=RATE + over)
+    who = message.sender.id if over == "sender" else message.chat_id
+    if inbox.note_once(tx, message.channel, f"{RATE}{over}:{who}:{now_ms // WINDOW_MS}", now_ms):
+        text = answer(f"rate_{over}", like=message.text)
+        _tell(tx, message, way, row_id, text, now_ms)
+    return Accepted(inbox_id=row_id, decision="refused", reason=RATE + over)
 
 
 def _tell(

@@ -148,6 +148,11 @@ class SessionKey:
         """The base session beside which this one stands (itself when it is one)."""
         return self if self.task is None else replace(self, task=None)
 
+    @property
+    def chat(self) -> str:
+        """The chat that it belongs to: the key without thread, user and task."""
+        return str(replace(self, thread=None, user=None, task=None))
+
     def with_task(self, task: str | None) -> SessionKey:
         """The sub-session `task` of the same base."""
         return replace(self, task=task)

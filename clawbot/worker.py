@@ -7,6 +7,7 @@ gives them back within the grace.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,6 +34,7 @@ LEAST_WAIT_S = 0.02
 class WorkerLimits:
     """Bounds of a worker; see the config sections `turns` and `limits`.
 
+    turns_per_chat: how many of them one chat may have, so that a flood leaves room for the others.
     queue_of: the policy of a session. debounces: whether sessions may wait for more of a burst.
     """
 
@@ -40,6 +42,7 @@ class WorkerLimits:
     turn_timeout_s: float
     grace_s: float
     context_rows: int
+    turns_per_chat: int = 100
     queue_of: QueueOf = collecting
     debounces: bool = False
 
@@ -64,6 +67,8 @@ class Worker:
         self._stragglers: set[asyncio.Task[Any]] = set()
         self._none_running = asyncio.Event()
         self._none_running.set()
+        self._hearing: asyncio.Task[bool] | None = None
+        self._is_short = self._was_freed = False
 
     async def run(self, stop: asyncio.Event) -> None:
         """Claim and run turns until `stop`; then finish or give back what runs, within the grace.
@@ -98,11 +103,12 @@ class Worker:
                     self._running[claim.turn_id] = run
                     self._none_running.clear()
                     group.create_task(self._turn(run), name=f"turn {claim.turn_id}")
-                if len(claimed) < CLAIM_BATCH:
+                if len(claimed) < CLAIM_BATCH and not self._was_freed:
                     wait_s = await self._wait_s()
-                    hearing = group.create_task(ear.wait(wait_s), name="ear")
-                    await asyncio.wait({hearing, stopped}, return_when=asyncio.FIRST_COMPLETED)
-                    hearing.cancel()
+                    self._hearing = group.create_task(ear.wait(wait_s), name="ear")
+                    waited = {self._hearing, stopped}
+                    await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                    self._hearing.cancel()
         finally:
             stopped.cancel()
             ear.close()
@@ -130,6 +136,11 @@ class Worker:
 
     async def _claim(self) -> list[Claim]:
         room = min(CLAIM_BATCH, self._limits.turns - len(self._running))
+        chats = Counter(run.claim.session.chat for run in self._running.values())
+        # A chat may have all its turns after this claim: then each end makes room.
+        most = max(chats.values(), default=0) + max(room, 0)
+        self._is_short = room <= 0 or most >= self._limits.turns_per_chat
+        self._was_freed = False
         if room <= 0 or not self._heartbeat.is_fresh:
             return []
         now_ms = self._clock.now_ms()
@@ -143,6 +154,8 @@ class Worker:
                     context_rows=self._limits.context_rows,
                     compose=user_entries,
                     queue_of=self._limits.queue_of,
+                    running=chats,
+                    per_chat=self._limits.turns_per_chat,
                 )
             )
         except StoreUnavailable as error:
@@ -213,6 +226,9 @@ class Worker:
             del self._running[run.claim.turn_id]
             if not self._running:
                 self._none_running.set()
+            if self._is_short and self._hearing is not None:
+                self._was_freed = True
+                self._hearing.cancel()  # there is room again: look at once
             if run.straggler is not None:
                 self._stragglers.add(run.straggler)
                 run.straggler.add_done_callback(self._forget)

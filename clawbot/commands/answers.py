@@ -224,6 +224,20 @@ _TEXTS = {
         ),
         "我还在处理，等待中的消息过多，这条未被接收。请稍后重发，或发送 `/stop`。",
     ),
+    "rate_sender": (
+        (
+            "I am busy: you write more than I can take in. What you send within the next minute is "
+            "not taken; please send it again later."
+        ),
+        "我正忙：您的消息太多，我接收不过来。接下来一分钟内的消息可能不会被接收，请稍后重发。",
+    ),
+    "rate_chat": (
+        (
+            "I am busy: more is written here than I can take in. What is sent within the next "
+            "minute is not taken; please send it again later."
+        ),
+        "我正忙：这里的消息太多，我接收不过来。接下来一分钟内的消息可能不会被接收，请稍后重发。",
+    ),
     "dm_denied": (
         (
             "I may not talk with you yet. An admin can add your id `{sender}` to "

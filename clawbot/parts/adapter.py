@@ -14,6 +14,7 @@ from clawbot.config import Config
 from clawbot.intake import ChannelRules, Intake
 from clawbot.parts.heartbeat import heartbeat_of
 from clawbot.ports import ChannelAdapter, Downloader, Editor, Enricher, Part, Store, ThreadReader
+from clawbot.rates import RateLimits, Rates
 
 
 @asynccontextmanager
@@ -42,6 +43,7 @@ async def open_adapter_host(
 def rules_of(config: Config, channel: str, adapter: ChannelAdapter) -> ChannelRules:
     """What the intake must know of a channel."""
     limits = config.limits
+    rates = RateLimits(per_sender=limits.sender_per_minute, per_chat=limits.chat_per_minute)
     return ChannelRules(
         policy=config.channels[channel].policy,
         model=config.model_of(channel),
@@ -54,4 +56,5 @@ def rules_of(config: Config, channel: str, adapter: ChannelAdapter) -> ChannelRu
         enrich_ms=round(limits.enrich_deadline_s * 1000),
         late_after_ms=round(limits.late_after_s * 1000),
         is_owner=partial(config.is_owner, channel),
+        over_rate=Rates(rates).take,
     )

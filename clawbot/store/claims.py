@@ -7,12 +7,13 @@ a turn begins with the messages that wait, in order of arrival.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
-from sqlalchemy import RowMapping, bindparam, insert, or_, select, update
+from sqlalchemy import RowMapping, Select, bindparam, func, insert, or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from clawbot import seed
@@ -24,7 +25,7 @@ from clawbot.session_key import SessionKey
 from clawbot.session_settings import SessionSettings, restored
 from clawbot.store import approvals, events, history, sessions
 from clawbot.store import overheard as overheard_rows
-from clawbot.store.inbox import InboxRow, open_rows, row_of
+from clawbot.store.inbox import ALL, InboxRow, open_rows, row_of
 from clawbot.store.schema import inbox, turns
 from clawbot.store.schema import sessions as session_rows
 from clawbot.store.topics import TURNS
@@ -115,29 +116,66 @@ def claim(
     context_rows: int,
     compose: Compose,
     queue_of: QueueOf = collecting,
+    running: Mapping[str, int] | None = None,
+    per_chat: int = ALL,
 ) -> list[Claim]:
     """Take the next turns of up to `limit` sessions, those that wait longest first.
+
+    running: how many turns of each chat (`SessionKey.chat`) the worker runs already; of no chat it
+    gets more than `per_chat`, whatever waits there.
 
     A session whose turn cannot be made, for what a row of it holds, holds up no other: it is
     logged, and tried again later.
     """
-    rows = tx.conn.execute(_DUE, {"most": limit, "now": now_ms}).mappings()
-    claims = []
-    for session in rows.all():
-        tx.conn.exec_driver_sql("SAVEPOINT claim")
-        try:
-            taken = _claim_session(tx, session, worker, now_ms, context_rows, compose, queue_of)
-        except SQLAlchemyError:
-            raise  # the database's own faults concern everybody
-        except Exception:
-            tx.conn.exec_driver_sql("ROLLBACK TO SAVEPOINT claim")
-            log.exception("session_not_claimed", session=session["key"])
-            _set(tx, session, wait_until_ms=now_ms + TRY_AGAIN_MS)
-            taken = None
-        tx.conn.exec_driver_sql("RELEASE SAVEPOINT claim")
-        if taken is not None:
-            claims.append(taken)
-    return claims
+    counts, claims = Counter(running or {}), list[Claim]()
+    while True:
+        crowded = [chat for chat, count in counts.items() if count >= per_chat]
+        wanted = {"most": limit - len(claims), "now": now_ms}
+        rows = tx.conn.execute(_beside(crowded), wanted).mappings().all()
+        is_crowded = False
+        for session in rows:
+            chat = SessionKey.parse(session["key"]).chat
+            if counts[chat] >= per_chat:
+                is_crowded = True
+                continue
+            taken = _try_session(tx, session, worker, now_ms, context_rows, compose, queue_of)
+            if taken is not None:
+                counts[chat] += 1
+                claims.append(taken)
+        if not is_crowded or len(claims) == limit:
+            return claims
+
+
+def _beside(crowded: Sequence[str]) -> Select[Any]:
+    """The sessions that are due, without those of some chats."""
+    due = _DUE
+    for chat in crowded:
+        start = func.substr(session_rows.c.key + "/", 1, len(chat) + 1)
+        due = due.where(start != f"{chat}/")
+    return due
+
+
+def _try_session(
+    tx: Transaction,
+    session: RowMapping,
+    worker: str,
+    now_ms: int,
+    context_rows: int,
+    compose: Compose,
+    queue_of: QueueOf,
+) -> Claim | None:
+    tx.conn.exec_driver_sql("SAVEPOINT claim")
+    try:
+        taken = _claim_session(tx, session, worker, now_ms, context_rows, compose, queue_of)
+    except SQLAlchemyError:
+        raise  # the database's own faults concern everybody
+    except Exception:
+        tx.conn.exec_driver_sql("ROLLBACK TO SAVEPOINT claim")
+        log.exception("session_not_claimed", session=session["key"])
+        _set(tx, session, wait_until_ms=now_ms + TRY_AGAIN_MS)
+        taken = None
+    tx.conn.exec_driver_sql("RELEASE SAVEPOINT claim")
+    return taken
 
 
 def _set(tx: Transaction, session: RowMapping, **values: object) -> None:

@@ -6,7 +6,7 @@ blocks while it is streaming with nothing posted, pending or sending.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from sqlalchemy import (
@@ -103,6 +103,7 @@ def claim(
     limit: int,
     split: Callable[[str], list[str]],
     footer: places.Footer = places.no_footer,
+    crowded: Collection[str] = (),
 ) -> list[OutboxRow]:
     """Take the replies of a channel whose turn it is, the oldest lanes first.
 
@@ -110,10 +111,12 @@ def claim(
     one of its place, and else given its `footer`, for good.
 
     The first part of a reply that has none yet is begun here, in the same transaction: `split` cuts
-    a text into parts. Streaming replies are taken too; they stay streaming.
+    a text into parts. Streaming replies are taken too; they stay streaming. crowded: chats of which
+    none is taken.
     """
     mine = {"of_holder": holder, "now_ms": now_ms}
-    free = tx.conn.execute(_FREE, {**mine, "of_channel": channel, "most": limit})
+    wanted = _FREE.where(outbox.c.chat_id.not_in(crowded)) if crowded else _FREE
+    free = tx.conn.execute(wanted, {**mine, "of_channel": channel, "most": limit})
     ids = list(free.scalars())
     if not ids:
         return []

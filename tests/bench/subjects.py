@@ -23,6 +23,7 @@ model: openai-chat:echo
 providers:
   openai-chat: {{base_url: "{model_url}", api_key: made-up}}
 web: {{enabled: false}}
+limits: {{sender_per_minute: 0, chat_per_minute: 0}}
 log: {{level: {log_level}}}
 channels:
   slack:

@@ -114,6 +114,11 @@ def number_by_reading(
 
 OUTBOX_BREAKS = (
     Break(
+        clause="test_of_a_crowded_chat_nothing_is_sent_before_another",
+        fault="the oldest go first",
+        apply=changing(lanes, "claim", crowded=()),
+    ),
+    Break(
         clause="test_a_lane_is_sent_in_order_and_lanes_do_not_wait_for_each_other",
         fault="any reply is given out",
         apply=replacing(lanes, "_FREE", lanes._free(())),

@@ -140,6 +140,16 @@ def append_to_the_newest_epoch(
 
 TURN_BREAKS = (
     Break(
+        clause="test_a_chat_gets_so_many_turns_and_then_others_theirs",
+        fault="those that wait longest go first",
+        apply=changing(claims, "claim", per_chat=1000),
+    ),
+    Break(
+        clause="test_a_chat_gets_so_many_turns_and_then_others_theirs",
+        fault="one claim may bring a chat more than its share",
+        apply=changing(claims, "claim", running={"desk:C1": 4}),
+    ),
+    Break(
         clause="test_of_two_workers_one_gets_a_session",
         fault="a claimed session stays free",
         apply=afterwards(claims, "_begin", FREE),

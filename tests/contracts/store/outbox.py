@@ -48,6 +48,14 @@ async def streaming(store: Store) -> tuple[OutboxRow, Claim]:
 class OutboxClauses:
     """What adapters' sending halves may rely on."""
 
+    async def test_of_a_crowded_chat_nothing_is_sent_before_another(self, ground: Ground) -> None:
+        store = await ground.open("one")
+        for number in range(30):
+            await scenes.put_reply(store, f"a{number}", thread=f"t{number}")
+        await scenes.put_reply(store, "b", chat_id="C2")
+        assert [row.text for row in await scenes.take_replies(store, crowded=["C1"])] == ["b"]
+        assert len(await scenes.take_replies(store, crowded=["C2"])) == 20
+
     async def test_a_lane_is_sent_in_order_and_lanes_do_not_wait_for_each_other(
         self, ground: Ground
     ) -> None:

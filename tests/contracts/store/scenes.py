@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, select
@@ -125,6 +125,8 @@ async def claim(
     context_rows: int = 0,
     now_ms: int = NOW_MS,
     policy: QueuePolicy = "collect",
+    running: Mapping[str, int] | None = None,
+    per_chat: int = 1000,
 ) -> list[Claim]:
     """Claim turns."""
     return await store.write(
@@ -135,6 +137,8 @@ async def claim(
             context_rows=context_rows,
             compose=compose,
             queue_of=lambda *_: policy,
+            running=running,
+            per_chat=per_chat,
         )
     )
 
@@ -249,11 +253,13 @@ async def put_reply(store: Store, text: str = "reply", **changes: Any) -> int:
 
 
 async def take_replies(
-    store: Store, holder: str = "adapter", now_ms: int = NOW_MS
+    store: Store, holder: str = "adapter", now_ms: int = NOW_MS, crowded: Sequence[str] = ()
 ) -> list[OutboxRow]:
     """Claim replies as an adapter process does."""
     return await store.write(
-        lambda tx: lanes.claim(tx, DESK, holder, now_ms, limit=20, split=lambda text: [text])
+        lambda tx: lanes.claim(
+            *(tx, DESK, holder, now_ms), limit=20, split=lambda text: [text], crowded=crowded
+        )
     )
 
 

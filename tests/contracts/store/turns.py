@@ -15,7 +15,7 @@ from clawbot.store.claims import Claim
 from clawbot.store.turns import Outcome
 from tests.contracts.store import scenes
 from tests.contracts.store.ground import Ground
-from tests.contracts.store.scenes import KEY, NOW_MS, said
+from tests.contracts.store.scenes import KEY, NOW_MS, in_group, said
 
 
 class TurnClauses:
@@ -44,6 +44,22 @@ class TurnClauses:
         (following,) = await scenes.claim(store, "other")
         assert [row.text for row in following.rows] == ["second"]
         assert following.turn_id != turn.turn_id
+
+    async def test_a_chat_gets_so_many_turns_and_then_others_theirs(self, ground: Ground) -> None:
+        store = await ground.open("one")
+        for number in range(20):
+            await scenes.accept(store, in_group(f"m{number}", chat_id="C1"))
+        for chat in ("C1", "C10", "C2"):
+            await scenes.accept(store, said(f"in-{chat}", chat_id=chat))
+
+        async def claimed(limit: int, **running: int) -> list[str]:
+            counts = {f"desk:{chat}": count for chat, count in running.items()}
+            turns = await scenes.claim(store, limit=limit, running=counts, per_chat=5)
+            return sorted(str(turn.session.chat_id) for turn in turns)
+
+        assert await claimed(4, C1=3, C=5, C2=5) == ["C1", "C1", "C10"]
+        assert await claimed(4, C1=5) == ["C2"]
+        assert await claimed(100, C1=0) == ["C1"] * 5
 
     async def test_only_consecutive_messages_of_one_sender_join(self, ground: Ground) -> None:
         store = await ground.open("one")
