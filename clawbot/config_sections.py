@@ -192,7 +192,7 @@ class LimitsConfig(Section):
     context_age_s: Seconds = 86400
     """How old they may be."""
     file_bytes: int = Field(default=20_971_520, ge=0)
-    """How large a file that somebody sends may be to be loaded for the agent."""
+    """How large a file may be that people send to the agent, or the agent to people."""
     approval_s: Seconds = 3600
     """How long people have to approve or deny what a tool asks them."""
     sender_per_minute: int = Field(default=120, ge=0)

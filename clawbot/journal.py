@@ -9,7 +9,7 @@ import structlog
 from clawbot.agent.prompt import user_entries
 from clawbot.errors import StoreUnavailable
 from clawbot.history import Entry
-from clawbot.ports import Clock, Store, T, Unit
+from clawbot.ports import Clock, Store, T, Transaction, Unit
 from clawbot.recollection import Reach, Recollection
 from clawbot.store import history, memories, turns, waiting
 from clawbot.store.claims import Claim
@@ -44,13 +44,23 @@ class StoreJournal:
             lambda tx: memories.recall(tx, claim.session, claim.epoch, claim.turn_id, reach),
         )
 
-    async def record(self, entries: Sequence[Entry], *, is_progress: bool = True) -> list[Entry]:
+    async def record(
+        self,
+        entries: Sequence[Entry],
+        *,
+        is_progress: bool = True,
+        effects: Sequence[Unit[None]] = (),
+    ) -> list[Entry]:
         """See `Journal`."""
         now_ms = self._clock.now_ms()
-        return await self._insist(
-            self._store.write,
-            lambda tx: turns.record(tx, self._claim, entries, now_ms, is_progress=is_progress),
-        )
+
+        def unit(tx: Transaction) -> list[Entry]:
+            recorded = turns.record(tx, self._claim, entries, now_ms, is_progress=is_progress)
+            for effect in effects:
+                effect(tx)
+            return recorded
+
+        return await self._insist(self._store.write, unit)
 
     async def joined(self) -> list[Entry]:
         """See `Journal`."""

@@ -195,6 +195,16 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutboundFile:
+    """A file for a chat. `name` is what people see; `blob` is where the store keeps its bytes."""
+
+    name: str
+    mime: str
+    size_bytes: int
+    blob: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutboundPart:
     """One message of a reply, as the adapter shall send it.
 
@@ -203,7 +213,8 @@ class OutboundPart:
     whether the text can still grow. is_inline: send it in the response of a request that is held
     open, and in no other way. part_count: how many parts the reply has now. is_repeated: an
     earlier attempt may have been taken, perhaps with a text that was still shorter. choices: what
-    people may choose below it; an adapter may leave them out.
+    people may choose below it; an adapter may leave them out. file: what the message consists of;
+    `text` then says, for people, that it could not be sent.
     """
 
     channel: str
@@ -217,6 +228,7 @@ class OutboundPart:
     part_count: int = 1
     is_repeated: bool = False
     choices: tuple[Choice, ...] = ()
+    file: OutboundFile | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +241,7 @@ class Limits:
     typing_lasts_s: how long a typing sign stays by itself.
     ends_growth: whether a text that was shown as growing looks unfinished until an edit says that
         it is final, even if that edit changes nothing else.
+    max_file_bytes: of one file that is sent; 0 where none can be.
     """
 
     max_size: int
@@ -238,6 +251,7 @@ class Limits:
     has_idempotency_keys: bool = False
     typing_lasts_s: float = 60.0
     ends_growth: bool = False
+    max_file_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

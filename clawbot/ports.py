@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel
 from sqlalchemy import Connection, Table
@@ -185,6 +185,17 @@ class Editor(Protocol):
 
 
 @runtime_checkable
+class Uploader(Protocol):
+    """Can send files; `limits.max_file_bytes` says how large."""
+
+    async def upload(self, part: OutboundPart, data: bytes) -> MessageRef:
+        """Send `part.file`, whose bytes are `data`, as a message of its own. Raises as `send`; for
+        a Rejected one people are told so in its place.
+        """
+        ...
+
+
+@runtime_checkable
 class Lookup(Protocol):
     """Can find out whether a part was taken by the platform."""
 
@@ -306,6 +317,14 @@ class Reporter(Protocol):
         ...
 
 
+class Observation(NamedTuple):
+    """What the model is told of a call. `effects` are committed with its record, or not at all."""
+
+    text: str
+    is_error: bool
+    effects: tuple[Unit[None], ...] = ()
+
+
 class ToolContext(Protocol):
     """What a tool is told of the turn and the call it runs in. Nothing of it outlives the call."""
 
@@ -324,6 +343,16 @@ class ToolContext(Protocol):
         pass through, and the call is made again afterwards, from its beginning. Raise ToolError
         when they refused or did not answer in time.
         """
+        ...
+
+    async def send_file(self, name: str, mime: str, data: bytes) -> None:
+        """Send a file to this chat, once the call's result is recorded, and only if it is no error.
+        Raise ToolError where no chat takes files.
+        """
+        ...
+
+    def effects(self) -> tuple[Unit[None], ...]:
+        """What is to be committed with the call's result."""
         ...
 
     def for_call(self, call: ToolCall) -> ToolContext:

@@ -25,10 +25,20 @@ from clawbot.errors import (
     new_error_id,
 )
 from clawbot.lease import Heartbeat
-from clawbot.messages import MessageRef, OutboundPart
-from clawbot.ports import ChannelAdapter, Clock, Editor, Lookup, Store, T, Transaction, Unit
+from clawbot.messages import MessageRef, OutboundFile, OutboundPart
+from clawbot.ports import (
+    ChannelAdapter,
+    Clock,
+    Editor,
+    Lookup,
+    Store,
+    T,
+    Transaction,
+    Unit,
+    Uploader,
+)
 from clawbot.splitting import split
-from clawbot.store import outbox
+from clawbot.store import blobs, outbox
 from clawbot.store.outbox import OutboxRow
 
 log = structlog.get_logger(__name__)
@@ -38,6 +48,7 @@ FIRST_RETRY_S = 1.0
 LONGEST_RETRY_S = 60.0
 GIVE_UP_AFTER_MS = 24 * 3_600_000
 LEFTOVER = "—"
+UPLOAD_BYTES_PER_S = 250_000  # the slowest line on which a file is waited for
 OPEN = frozenset({"streaming", "pending", "sending"})
 
 
@@ -81,6 +92,8 @@ class ReplySender:
         Its state says what comes next: `streaming` = wait for growth, all others = it has ended or
         was given back. Raise LeaseLost when others may have taken it over.
         """
+        if row.file is not None:
+            row = self._as_file_or_text(row, row.file)
         texts = self.split(row.text)
         if row.state == "streaming" and not row.text.strip():
             return row
@@ -147,7 +160,7 @@ class ReplySender:
         if ref is None:
             if not self._heartbeat.is_fresh:
                 raise NotSent("others may have taken this process for dead")
-            ref = await self._within_time(self._adapter.send(outgoing))
+            ref = await self._post(outgoing)
             self._note_shown(shown, number, outgoing)
         self.last_sent_ms = self._clock.now_ms()
         if outgoing.is_inline and number + 1 < len(texts):
@@ -165,6 +178,29 @@ class ReplySender:
                 is_end=is_end,
             )
         )
+
+    def _as_file_or_text(self, row: OutboxRow, file: OutboundFile) -> OutboxRow:
+        """A file goes out as such where this channel takes it, and never inline; else its text."""
+        takes_it = isinstance(self._adapter, Uploader)
+        if takes_it and file.size_bytes <= self._adapter.limits.max_file_bytes:
+            return replace(row, is_inline=False)
+        log.warning("file_not_taken", channel=row.channel, outbox_id=row.id)
+        return replace(row, file=None)
+
+    async def _post(self, part: OutboundPart) -> MessageRef:
+        """Send a part; a file that is gone or refused becomes the text that says so."""
+        if part.file is not None and isinstance(self._adapter, Uploader):
+            try:
+                data = await blobs.fetch(self._store, part.file.blob)
+            except StoreUnavailable as error:
+                raise NotSent(str(error)) from error
+            if data is not None:
+                extra_s = len(data) / UPLOAD_BYTES_PER_S
+                try:
+                    return await self._within_time(self._adapter.upload(part, data), extra_s)
+                except Rejected as error:
+                    log.warning("file_refused", channel=part.channel, error=str(error))
+        return await self._within_time(self._adapter.send(replace(part, file=None)))
 
     def _give_back_rest(
         self, tx: Transaction, row: OutboxRow, number: int, ref: MessageRef
@@ -289,10 +325,10 @@ class ReplySender:
             )
         )
 
-    async def _within_time(self, call: Awaitable[T]) -> T:
+    async def _within_time(self, call: Awaitable[T], extra_s: float = 0.0) -> T:
         """Adapters have time-outs of their own; this holds for what they forget."""
         try:
-            async with asyncio.timeout(self._adapter.limits.send_timeout_s):
+            async with asyncio.timeout(self._adapter.limits.send_timeout_s + extra_s):
                 return await call
         except TimeoutError as error:
             raise OutcomeUnknown("no outcome in time") from error
@@ -322,4 +358,5 @@ class ReplySender:
             is_inline=row.is_inline,
             part_count=part_count,
             choices=row.choices if number + 1 == part_count else (),
+            file=row.file,
         )

@@ -33,6 +33,7 @@ from clawbot.store import seeds
 from clawbot.store.claims import Claim
 from clawbot.tools.approvals import TurnApprovals
 from clawbot.tools.context import TurnContext
+from clawbot.tools.outgoing import TurnFiles
 from clawbot.tools.registry import ToolRegistry
 from clawbot.work_dirs import make_work_dir, work_dirs_of
 
@@ -87,6 +88,7 @@ class SessionRunner:
                 approvals=TurnApprovals(
                     self.store, self.clock, claim, self.config.limits.approval_s
                 ),
+                file_sender=TurnFiles(self.store, self.clock, claim),
             )
         )
         instructions = [self.config.instructions, channel.instructions if channel else ""]

@@ -18,7 +18,7 @@ from clawbot.agent.interruption import interrupted, open_calls
 from clawbot.agent.memory import WorkingMemory
 from clawbot.errors import ModelError, TurnParked
 from clawbot.history import Entry, EntryKind, ModelReply, ModelRequest, ToolCall, ToolSpec, Usage
-from clawbot.ports import Clock, Model, Reporter
+from clawbot.ports import Clock, Model, Observation, Reporter, Unit
 from clawbot.recollection import MemoryState
 
 log = structlog.get_logger(__name__)
@@ -33,8 +33,16 @@ class Journal(Protocol):
     asked: frozenset[int]
     """The calls, by their numbers, that people were asked about before: they are made again."""
 
-    async def record(self, entries: Sequence[Entry], *, is_progress: bool = True) -> list[Entry]:
-        """Append entries durably. Raise LeaseLost or TurnStopped."""
+    async def record(
+        self,
+        entries: Sequence[Entry],
+        *,
+        is_progress: bool = True,
+        effects: Sequence[Unit[None]] = (),
+    ) -> list[Entry]:
+        """Append entries durably, and let `effects` write in the same transaction. Raise LeaseLost
+        or TurnStopped.
+        """
         ...
 
     async def joined(self) -> list[Entry]:
@@ -47,8 +55,8 @@ class Tools(Protocol):
 
     specs: tuple[ToolSpec, ...]
 
-    async def call(self, call: ToolCall) -> tuple[str, bool]:
-        """Run a tool; return its observation and whether that is an error.
+    async def call(self, call: ToolCall) -> Observation:
+        """Run a tool; return its observation.
 
         Raise TurnParked when people must decide first: the same call is made again afterwards.
         """
@@ -237,14 +245,15 @@ class Agent:
                 ]
                 waits = waits or any(seen is None for _, seen in ended)
                 results = [
-                    _result(call, journal.turn_id, step, *seen)
+                    _result(call, journal.turn_id, step, seen)
                     for call, seen in ended
                     if seen is not None
                 ]
+                effects = [one for _, seen in ended if seen is not None for one in seen.effects]
                 kept = [await memory.kept_result(result, spent) for result in results]
                 spent += sum(len(result.text) for result in kept)
                 if kept:
-                    memory.extend(await journal.record(kept))
+                    memory.extend(await journal.record(kept, effects=effects))
         finally:
             for task in running:
                 task.cancel()
@@ -268,7 +277,7 @@ class Agent:
             await self._call_tools(tools, calls, journal, memory, step, timing)
 
 
-async def _observe(tools: Tools, call: ToolCall) -> tuple[str, bool] | None:
+async def _observe(tools: Tools, call: ToolCall) -> Observation | None:
     """A tool's observation; None when people must decide first."""
     try:
         return await tools.call(call)
@@ -326,13 +335,13 @@ def _step_entries(reply: ModelReply, turn_id: str, step: int) -> list[Entry]:
     return entries
 
 
-def _result(call: ToolCall, turn_id: str, step: int, text: str, is_error: bool) -> Entry:  # noqa: FBT001
+def _result(call: ToolCall, turn_id: str, step: int, seen: Observation) -> Entry:
     return Entry(
         kind=EntryKind.TOOL_RESULT,
         call_id=call.call_id,
         tool=call.tool,
-        text=text,
-        is_error=is_error,
+        text=seen.text,
+        is_error=seen.is_error,
         turn_id=turn_id,
         step=step,
     )

@@ -64,6 +64,10 @@ _TEXTS = {
             "请在 {minutes} 分钟内回复 `!approve {id}` 批准，或 `!deny {id}` 拒绝（也可用 `/`）。"
         ),
     ),
+    "file_not_sent": (
+        "(The file {name}, {size}, could not be sent to this chat.)",
+        "（文件 {name}（{size}）无法发送到此会话。）",
+    ),
     "choice_approve": ("Approve", "批准"),
     "choice_deny": ("Deny", "拒绝"),
     "choice_stop": ("Stop {number}", "停止 {number}"),

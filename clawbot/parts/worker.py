@@ -21,6 +21,7 @@ from clawbot.session_settings import queue_of
 from clawbot.tools.list_dir import ListDir
 from clawbot.tools.read_file import ReadFile
 from clawbot.tools.registry import ToolLimits, ToolRegistry
+from clawbot.tools.send_file import SendFile
 from clawbot.worker import Worker, WorkerLimits
 
 MOST_RESULT_CHARS = 32_000_000
@@ -50,7 +51,7 @@ async def open_worker(
             agent=Agent(clock=clock, limits=limits),
             models=models,
             tools=ToolRegistry(
-                [ReadFile(), ListDir(), *more_tools],
+                [ReadFile(), ListDir(), SendFile(max_bytes=config.limits.file_bytes), *more_tools],
                 clock=clock,
                 # What of it the history holds is the working memory's to say.
                 limits=ToolLimits(result_chars=MOST_RESULT_CHARS),

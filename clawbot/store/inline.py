@@ -17,6 +17,7 @@ from clawbot.messages import InboundMessage
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
 from clawbot.store.inbox import put
+from clawbot.store.places import last_lane_position
 from clawbot.store.schema import inbox, outbox, outbox_parts
 from clawbot.store.topics import outbox_topic
 
@@ -67,7 +68,7 @@ def hold(
                 state="pending",
                 reason="",
                 inbox_id=inbox_id,
-                lane_pos=_last_position(),
+                lane_pos=last_lane_position(),
                 next_try_ms=0,
                 settled_ms=None,
             )
@@ -171,9 +172,3 @@ def _is_open() -> ColumnElement[bool]:
 def _is_held() -> ColumnElement[bool]:
     held: ColumnElement[bool] = outbox.c.state == literal_column("'held'")
     return held
-
-
-def _last_position() -> ColumnElement[int]:
-    """A place in the lane after all that stands there now; several keep the order of their ids."""
-    rows = outbox.alias("rows")
-    return select(func.max(rows.c.id) * 2 + 1).scalar_subquery()

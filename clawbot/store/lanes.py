@@ -134,7 +134,7 @@ def claim(
 
 def _is_shown(tx: Transaction, row: OutboxRow, now_ms: int) -> bool:
     """Decide at its first claim whether a reply is sent or held."""
-    if row.visible_no is None and row.state != "streaming":
+    if row.visible_no is None and row.file is None and row.state != "streaming":
         return True  # what a command or the gate says is no session's reply
     if row.session_key is None or places.is_shown(tx, row.place, row.session_key):
         return True

@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 
 from clawbot.errors import LeaseLost
-from clawbot.messages import Choice, MessageRef, Place, ReplyRoute
+from clawbot.messages import Choice, MessageRef, OutboundFile, Place, ReplyRoute
 from clawbot.ports import InsertOf, Transaction
 from clawbot.store import places
 from clawbot.store.schema import aliases, outbox, outbox_parts, turns
@@ -96,6 +96,7 @@ class OutboxRow:
     visible_no: int | None = None
     lane_thread: str = ""
     choices: tuple[Choice, ...] = ()
+    file: OutboundFile | None = None
     parts: dict[int, Part] = field(default_factory=dict)
 
     @property
@@ -125,6 +126,7 @@ def add(
     visible_no: int | None = None,
     skips_lane: bool = False,
     choices: Sequence[Choice] = (),
+    file: OutboundFile | None = None,
 ) -> int:
     """Put a reply into the outbox; return its id."""
     row_id: int = tx.conn.execute(
@@ -142,6 +144,7 @@ def add(
             "route": asdict(route),
             "text": text,
             "choices": [asdict(choice) for choice in choices] or None,
+            "file": asdict(file) if file is not None else None,
             "created_ms": now_ms,
         },
     ).scalar_one()
@@ -196,6 +199,7 @@ def _row_of(row: RowMapping, parts: dict[int, Part]) -> OutboxRow:
         visible_no=row["visible_no"],
         lane_thread=row["lane_thread"],
         choices=tuple(Choice(**choice) for choice in row["choices"] or ()),
+        file=OutboundFile(**row["file"]) if row["file"] is not None else None,
         is_inline=row["inline_holder"] == row["holder"] and not is_streaming,
         parts=parts,
     )

@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Insert, RowMapping, and_, bindparam, case, literal_column, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Insert,
+    RowMapping,
+    and_,
+    bindparam,
+    case,
+    func,
+    literal_column,
+    select,
+    update,
+)
 
 from clawbot.messages import Place
 from clawbot.ports import InsertOf, Transaction
@@ -122,7 +133,8 @@ def hold(tx: Transaction, outbox_id: int, now_ms: int) -> None:
 def take_missed(tx: Transaction, place: Place, session: SessionKey, now_ms: int) -> list[Missed]:
     """Take what was held of a session at a place, oldest first, to be delivered in one reply.
 
-    What still grows goes its own way again: it is streamed from now on.
+    What still grows goes its own way again: it is streamed from now on. So do files, after all that
+    waits in their lane.
     """
     held = (
         select(outbox, turns.c.ended_ms)
@@ -143,6 +155,12 @@ def take_missed(tx: Transaction, place: Place, session: SessionKey, now_ms: int)
             _set(tx, row, state="streaming", reason="", settled_ms=None)
             tx.ring(outbox_topic(place.channel))
             continue
+        if row["file"] is not None:
+            _set(
+                tx, row, state="pending", reason="", settled_ms=None, lane_pos=last_lane_position()
+            )
+            tx.ring(outbox_topic(place.channel))
+            continue
         _set(tx, row, state="sent", reason="merged", settled_ms=now_ms)
         missed.append(
             Missed(
@@ -153,6 +171,12 @@ def take_missed(tx: Transaction, place: Place, session: SessionKey, now_ms: int)
             )
         )
     return missed
+
+
+def last_lane_position() -> ColumnElement[int]:
+    """A place in the lane after all that stands there now; several keep the order of their ids."""
+    rows = outbox.alias("rows")
+    return select(func.max(rows.c.id) * 2 + 1).scalar_subquery()
 
 
 def _set(tx: Transaction, row: RowMapping, **values: object) -> None:

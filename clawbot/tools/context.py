@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from clawbot.errors import ToolError
 from clawbot.history import ToolCall
-from clawbot.ports import Reporter, Store
+from clawbot.ports import Reporter, Store, Unit
 from clawbot.session_key import SessionKey
 
 
@@ -22,12 +22,21 @@ class Approvals(Protocol):
         ...
 
 
+class FileSender(Protocol):
+    """Sends files to the chat of one turn."""
+
+    async def prepare(self, name: str, mime: str, data: bytes) -> Unit[None]:
+        """Keep the file; the unit puts it on its way. Raise ToolError where no chat takes files."""
+        ...
+
+
 @dataclass(slots=True, kw_only=True)
 class TurnContext:
     """One turn's session, work directories (the first is where relative paths begin) and bounds.
 
     deadline: when the turn must end, by the clock's `monotonic`. stopping: set when it is stopped.
-    approvals: None where there are no people to ask. call: the call that this is the context of.
+    approvals: None where there are no people to ask. file_sender: None where there is no chat.
+    call: the call that this is the context of. call_effects: what it wants written with its result.
     """
 
     session: SessionKey
@@ -37,7 +46,9 @@ class TurnContext:
     stopping: asyncio.Event
     store: Store
     approvals: Approvals | None = None
+    file_sender: FileSender | None = None
     call: ToolCall | None = None
+    call_effects: list[Unit[None]] = field(default_factory=list)
 
     async def ask(self, question: str) -> None:
         """See `ports.ToolContext`."""
@@ -47,4 +58,14 @@ class TurnContext:
 
     def for_call(self, call: ToolCall) -> TurnContext:
         """See `ports.ToolContext`."""
-        return replace(self, call=call)
+        return replace(self, call=call, call_effects=[])
+
+    async def send_file(self, name: str, mime: str, data: bytes) -> None:
+        """See `ports.ToolContext`."""
+        if self.file_sender is None:
+            raise ToolError("There is no chat here that takes files.")
+        self.call_effects.append(await self.file_sender.prepare(name, mime, data))
+
+    def effects(self) -> tuple[Unit[None], ...]:
+        """See `ports.ToolContext`."""
+        return tuple(self.call_effects)

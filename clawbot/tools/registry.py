@@ -15,27 +15,19 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
 
 import structlog
 from pydantic import BaseModel, ValidationError
 
 from clawbot.errors import LeaseLost, ToolError, TurnParked, TurnStopped
 from clawbot.history import ToolCall, ToolSpec
-from clawbot.ports import Clock, Tool, ToolContext
+from clawbot.ports import Clock, Observation, Tool, ToolContext
 from clawbot.text import clean, head_and_tail
 from clawbot.tools.arguments import describe_problems, describe_schema, schema_of
 
 log = structlog.get_logger(__name__)
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-
-
-class Observation(NamedTuple):
-    """What the model is told of a call."""
-
-    text: str
-    is_error: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +79,8 @@ class ToolRegistry:
             raise
         except Exception as error:  # noqa: BLE001  # a tool's fault must not end the turn
             text, is_error = _report_crash(tool, context, error), True
-        return Observation(head_and_tail(clean(text), self._limits.result_chars), is_error)
+        text = head_and_tail(clean(text), self._limits.result_chars)
+        return Observation(text, is_error, () if is_error else context.effects())
 
     async def _run(self, tool: Tool, args: BaseModel, context: ToolContext) -> str:
         seconds = min(self._limits.timeout_s, context.deadline - self._clock.monotonic())

@@ -11,9 +11,9 @@ from clawbot.clock import SystemClock
 from clawbot.delivery import Delivery
 from clawbot.errors import NotSent, OutcomeUnknown, Rejected, SendError
 from clawbot.lease import Heartbeat
-from clawbot.messages import ChannelHealth, Limits, MessageRef, OutboundPart
+from clawbot.messages import ChannelHealth, Limits, MessageRef, OutboundFile, OutboundPart
 from clawbot.ports import Accept, Store
-from clawbot.store import outbox
+from clawbot.store import blobs, outbox
 from tests.contracts.sqlite_ground import SqliteGround, make_template
 from tests.contracts.store import scenes
 from tests.contracts.store.scenes import DESK, NOW_MS, begin, draft, finish, put_reply, take_replies
@@ -244,3 +244,71 @@ async def test_a_part_found_by_a_look_up_is_brought_up_to_date(store: Store) -> 
     async with delivering(store, platform):
         await until(store, "sent")
     assert platform.shown == ["half and whole"]
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+class FilePlatform(Platform):
+    """One that takes files: they stand in the chat as their bytes."""
+
+    limits = Limits(max_size=200, max_file_bytes=10)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.upload_fails: list[SendError] = []
+        self.files: list[tuple[str, bytes]] = []
+
+    async def upload(self, part: OutboundPart, data: bytes) -> MessageRef:
+        if self.upload_fails:
+            raise self.upload_fails.pop()
+        assert part.file is not None
+        self.files.append((part.file.name, data))
+        return MessageRef(id=f"file-{len(self.files)}")
+
+
+async def put_file(store: Store, data: bytes = b"1,2", *, is_kept: bool = True) -> None:
+    digest = await blobs.keep(store, data, NOW_MS) if is_kept else "gone"
+    file = OutboundFile(name="a.csv", mime="text/csv", size_bytes=len(data), blob=digest)
+    await put_reply(store, "no file", file=file)
+
+
+async def test_a_file_is_uploaded_in_its_place_in_the_lane(store: Store) -> None:
+    platform = FilePlatform()
+    await put_reply(store, "before")
+    await put_file(store)
+    await put_reply(store, "after")
+    async with delivering(store, platform):
+        await until(store, "sent", "sent", "sent")
+    assert platform.shown == ["before", "after"]
+    assert platform.files == [("a.csv", b"1,2")]
+
+
+@pytest.mark.parametrize("problem", ["too large", "gone", "refused", "no files here"])
+async def test_a_file_that_cannot_be_sent_is_told_of(store: Store, problem: str) -> None:
+    platform = Platform() if problem == "no files here" else FilePlatform()
+    if problem == "refused" and isinstance(platform, FilePlatform):
+        platform.upload_fails.append(Rejected("this type is not allowed", code="type"))
+    await put_file(store, b"x" * (11 if problem == "too large" else 3), is_kept=problem != "gone")
+    async with delivering(store, platform):
+        await until(store, "sent")
+    assert platform.shown == ["no file"]
+
+
+async def test_an_upload_that_failed_before_it_arrived_is_tried_again(store: Store) -> None:
+    platform = FilePlatform()
+    platform.upload_fails.append(NotSent("the line is down", retry_after_s=0.01))
+    await put_file(store)
+    async with delivering(store, platform):
+        await until(store, "sent")
+    assert platform.files == [("a.csv", b"1,2")]
+
+
+async def test_an_upload_of_unknown_outcome_is_not_repeated(store: Store) -> None:
+    platform = FilePlatform()
+    platform.upload_fails.append(OutcomeUnknown("no answer"))
+    await put_file(store)
+    async with delivering(store, platform):
+        await until(store, "unknown")
+    assert platform.files == []
+    assert platform.shown == []

@@ -44,6 +44,7 @@ outbox = Table(
     Column("visible_no", BigInteger),
     Column("footer", Text, nullable=False, server_default=""),
     Column("choices", JSON(none_as_null=True)),
+    Column("file", JSON(none_as_null=True)),  # what is sent; the text, where it cannot be
     Column("inline_holder", Text),
     Column("inline_until_ms", BigInteger),
     Column("created_ms", BigInteger, nullable=False),

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clawbot.commands import tasks
-from clawbot.messages import Place
+from clawbot.messages import OutboundFile, Place
 from clawbot.ports import Store, Transaction
 from clawbot.store import places
 from tests.contracts.store import scenes
@@ -19,6 +19,7 @@ from tests.contracts.store.scenes import DESK, KEY
 
 PLACE = Place(channel=DESK, chat_id="C1")
 TASK = KEY.with_task("42")
+FILE = OutboundFile(name="a.csv", mime="text/csv", size_bytes=3, blob="abc")
 ROUNDS = 25
 
 
@@ -92,6 +93,22 @@ class PlaceClauses:
         await scenes.use(store, "42")
         (row,) = await scenes.take_replies(store)
         assert (row.state, row.text) == ("streaming", "growing")
+
+    async def test_a_held_file_is_sent_as_such_where_its_session_is_chosen(
+        self, ground: Ground
+    ) -> None:
+        store = await ground.open("one")
+        await open_task(store)
+        await scenes.use(store, "base")
+        await scenes.put_reply(store, "no file", session_key=str(TASK), file=FILE)
+        await scenes.put_reply(store, "before it")
+        assert await deliver(store) == []  # the file was in its way, and is held
+        assert await deliver(store) == ["before it"]
+        await scenes.put_reply(store, "before it too")
+        assert "no file" not in await scenes.use(store, "42")
+        assert await deliver(store) == ["before it too"]
+        (row,) = await scenes.take_replies(store)
+        assert (row.state, row.file) == ("sending", FILE)
 
     async def test_what_was_sent_or_delivered_later_counts_as_seen_once(
         self, ground: Ground

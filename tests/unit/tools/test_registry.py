@@ -12,10 +12,10 @@ from pydantic import BaseModel, Field
 from clawbot.clock import SystemClock
 from clawbot.errors import ToolError
 from clawbot.history import ToolCall
-from clawbot.ports import Tool
+from clawbot.ports import Observation, Tool
 from clawbot.tools.list_dir import ListDir
 from clawbot.tools.read_file import ReadFile
-from clawbot.tools.registry import Observation, ToolLimits, ToolRegistry
+from clawbot.tools.registry import ToolLimits, ToolRegistry
 from tests.unit.tools.context import context_in
 
 
@@ -64,7 +64,9 @@ def fail(error: Exception) -> Callable[[PokeArgs], str]:
 
 
 async def test_a_call_returns_what_the_tool_says() -> None:
-    assert await call(registry(), '{"how": "gently"}') == ("poked gently", False)
+    assert await call(registry(), '{"how": "gently"}') == Observation(
+        "poked gently", is_error=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ async def test_wrong_arguments_are_answered_with_how_to_call(arguments: str, wor
 
 async def test_an_unknown_tool_is_answered_with_those_there_are() -> None:
     tools = registry(ReadFile(), ListDir())
-    text, is_error = await call(tools, "{}", name="read_fil")
+    text, is_error, _ = await call(tools, "{}", name="read_fil")
     assert is_error
     assert text == (
         "There is no tool 'read_fil'. Did you mean read_file? Tools: read_file, list_dir."
@@ -97,13 +99,13 @@ async def test_an_unknown_tool_is_answered_with_those_there_are() -> None:
 
 async def test_what_a_tool_could_not_do_is_told_to_the_model() -> None:
     observation = await call(registry(Poke(fail(ToolError("no hands")))), '{"how": "x"}')
-    assert observation == ("no hands", True)
+    assert observation == Observation("no hands", is_error=True)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("password 123"), TimeoutError("password 123")])
 async def test_a_tools_own_fault_is_logged_and_told_by_an_id_alone(error: Exception) -> None:
     with structlog.testing.capture_logs() as logs:
-        text, is_error = await call(registry(Poke(fail(error))), '{"how": "x"}')
+        text, is_error, _ = await call(registry(Poke(fail(error))), '{"how": "x"}')
     assert is_error
     assert "123" not in text
     assert [entry["action"] for entry in logs] == ["tool_failed"]
@@ -115,7 +117,7 @@ async def test_a_call_ends_at_the_end_of_its_turn() -> None:
     poke = Poke()
     made = ToolCall(call_id="1", tool="poke", arguments='{"how": "for ever"}')
     context = context_in(deadline=SystemClock().monotonic() - 1)
-    text, is_error = await registry(poke).call(made, context)
+    text, is_error, _ = await registry(poke).call(made, context)
     assert is_error
     assert "did not finish" in text
 
@@ -123,7 +125,7 @@ async def test_a_call_ends_at_the_end_of_its_turn() -> None:
 async def test_a_call_ends_at_its_own_time_out() -> None:
     poke = Poke()
     limits = ToolLimits(timeout_s=0.01)
-    text, is_error = await call(registry(poke, limits=limits), '{"how": "for ever"}')
+    text, is_error, _ = await call(registry(poke, limits=limits), '{"how": "for ever"}')
     assert is_error
     assert "did not finish" in text
     assert poke.ended.is_set()
