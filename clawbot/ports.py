@@ -326,10 +326,15 @@ class Observation(NamedTuple):
 
 
 class ToolContext(Protocol):
-    """What a tool is told of the turn and the call it runs in. Nothing of it outlives the call."""
+    """What a tool is told of the turn and the call it runs in. Nothing of it outlives the call.
+
+    work_dirs: where relative paths begin is the first. readable_dirs: those, and what else may be
+    read.
+    """
 
     session: SessionKey
     work_dirs: Sequence[Path]
+    readable_dirs: Sequence[Path]
     deadline: float
     reporter: Reporter
     stopping: asyncio.Event
@@ -369,6 +374,16 @@ class Tool(Protocol):
 
     async def run(self, args: Any, context: ToolContext) -> str:
         """Do it; the text is the model's observation. Raise ToolError with what went wrong."""
+        ...
+
+
+@runtime_checkable
+class Writer(Protocol):
+    """A tool that may change something: of one step's calls, it runs alone and in its turn."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether it does."""
         ...
 
 

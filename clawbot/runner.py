@@ -80,7 +80,8 @@ class SessionRunner:
         bound = self.tools.bind(
             TurnContext(
                 session=claim.session,
-                work_dirs=(*around.work_dirs, saved.root),
+                work_dirs=around.work_dirs,
+                readable_dirs=(*around.work_dirs, saved.root),
                 deadline=self.clock.monotonic() + self.config.turns.turn_timeout_s,
                 reporter=reporter,
                 stopping=stopping,

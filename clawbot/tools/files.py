@@ -1,4 +1,4 @@
-"""Opens files and directories under a turn's work directories, and nothing else.
+"""Opens files and directories under a turn's directories, and nothing else.
 
 A path is walked one component at a time, each opened relative to the directory before it and
 without following links (`openat` with O_NOFOLLOW), so that nothing that is renamed or replaced by a
@@ -76,22 +76,23 @@ def _open(roots: Sequence[Path], path: str, flags: int) -> int:
     if "\x00" in path:
         raise ToolError("a path cannot hold a NUL character")
     missing = ToolError(f"{path}: no such file or directory; list_dir shows what there is")
-    for root, relative in _candidates(roots, path):
+    for root, relative in candidates(roots, path):
         try:
-            with _Walk(root) as walk:
+            with Walk(root) as walk:
                 return walk.open(relative, flags)
         except FileNotFoundError:
             continue
         except OutsideRoot as error:
             raise ToolError(f"{path}: outside of the work directory") from error
         except OSError as error:
-            raise ToolError(f"{path}: {_reason(error)}") from error
+            raise ToolError(f"{path}: {reason_of(error)}") from error
         except ValueError as error:  # characters that no file name can hold
             raise ToolError(f"{path}: not a usable path") from error
     raise missing
 
 
-def _candidates(roots: Sequence[Path], path: str) -> Iterator[tuple[Path, str]]:
+def candidates(roots: Sequence[Path], path: str) -> Iterator[tuple[Path, str]]:
+    """The roots that a path may lie under, each with the path relative to it. Raise ToolError."""
     if not path.startswith("/"):
         yield from ((root, path) for root in roots)
         return
@@ -109,13 +110,21 @@ class OutsideRoot(Exception):
     """A path leads out of its root."""
 
 
-class _Walk:
+class Walk:
     """The directories from a root to where the walk stands, each held open."""
 
     def __init__(self, root: Path) -> None:
         # The root is the admin's: it may itself be a link.
         self._held = [os.open(root, _DIRECTORY)]
         self._links = 0
+        if is_private(self.fd):
+            os.close(self._held.pop())
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    @property
+    def fd(self) -> int:
+        """The directory where the walk stands; it is the walk's to close."""
+        return self._held[-1]
 
     def __enter__(self) -> Self:
         return self
@@ -126,7 +135,7 @@ class _Walk:
 
     def open(self, path: str, flags: int) -> int:
         """Open what a relative path names; the caller closes the descriptor."""
-        todo = [part for part in path.split("/") if part not in {"", "."}]
+        todo = _steps(path)
         must_be_directory = path.endswith("/") and not flags & os.O_DIRECTORY
         while todo:
             part = todo.pop(0)
@@ -135,15 +144,43 @@ class _Walk:
                 continue
             target = self._link_target(part)
             if target is not None:
-                todo[:0] = [step for step in target.split("/") if step not in {"", "."}]
+                todo[:0] = _steps(target)
             elif todo:
-                self._enter(part)
+                self.enter(part)
             else:
                 return self._open_last(part, flags | (os.O_DIRECTORY if must_be_directory else 0))
-        return os.open(".", _DIRECTORY, dir_fd=self._held[-1])
+        return os.open(".", _DIRECTORY, dir_fd=self.fd)
+
+    def go_before(self, path: str, *, makes_dirs: bool) -> str:
+        """Go to the directory that a file is or will be in, and return its name there.
+
+        Missing directories on the way are made if `makes_dirs`.
+        """
+        todo = _steps(path)
+        while todo:
+            part = todo.pop(0)
+            if part == "..":
+                self._go_back()
+                continue
+            try:
+                target = self._link_target(part)
+            except FileNotFoundError:
+                if not todo:
+                    return part
+                if not makes_dirs or ".." in todo:
+                    raise
+                os.mkdir(part, dir_fd=self.fd)
+                target = None
+            if target is not None:
+                todo[:0] = _steps(target)
+            elif todo:
+                self.enter(part)
+            else:
+                return part
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
 
     def _open_last(self, part: str, flags: int) -> int:
-        fd = os.open(part, flags, dir_fd=self._held[-1])
+        fd = os.open(part, flags, dir_fd=self.fd)
         try:
             if flags & os.O_DIRECTORY:
                 self._refuse_private(fd)
@@ -152,11 +189,12 @@ class _Walk:
             raise
         return fd
 
-    def _enter(self, part: str) -> None:
+    def enter(self, part: str) -> None:
+        """Go into a directory of the one where the walk stands."""
         if len(self._held) > MAX_DEPTH:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
-        self._held.append(os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=self._held[-1]))
-        self._refuse_private(self._held[-1])
+        self._held.append(os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=self.fd))
+        self._refuse_private(self.fd)
 
     def _refuse_private(self, fd: int) -> None:
         if is_private(fd):
@@ -173,7 +211,7 @@ class _Walk:
         If a link takes the place of a file after this, O_NOFOLLOW refuses it.
         """
         try:
-            target = os.readlink(part, dir_fd=self._held[-1])
+            target = os.readlink(part, dir_fd=self.fd)
         except OSError as error:
             if error.errno == errno.EINVAL:  # not a link
                 return None
@@ -186,16 +224,24 @@ class _Walk:
         return target
 
 
+def _steps(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in {"", "."}]
+
+
 _REASONS = {
     errno.EACCES: "permission denied",
     errno.EPERM: "permission denied",
     errno.ELOOP: "too many links",
     errno.ENOTDIR: "not a directory",
+    errno.EISDIR: "a directory, not a file",
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk is full",
+    errno.EROFS: "it can only be read",
     errno.ENAMETOOLONG: "the path is too long",
     errno.ENXIO: "not a regular file (a pipe, socket or device)",
 }
 
 
-def _reason(error: OSError) -> str:
+def reason_of(error: OSError) -> str:
     """In words of ours: the system's would name paths of the host."""
     return _REASONS.get(error.errno or 0, "it cannot be opened")

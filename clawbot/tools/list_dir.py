@@ -48,7 +48,7 @@ class ListDir:
 def _list(args: ListDirArgs, context: ToolContext, abandoned: threading.Event) -> str:
     rows: list[tuple[bool, str, str]] = []
     is_whole = True
-    with open_directory(context.work_dirs, args.path) as fd, os.scandir(fd) as found:
+    with open_directory(context.readable_dirs, args.path) as fd, os.scandir(fd) as found:
         for entry in found:
             if abandoned.is_set():
                 raise ToolError("listing was ended before it was done")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import threading
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from clawbot.errors import ToolError
 from clawbot.ports import ToolContext
+from clawbot.tools.encodings import binary_kind, decode_slice
 from clawbot.tools.files import open_file
 from clawbot.tools.threads import in_thread
 
@@ -19,17 +19,6 @@ _SAMPLE_BYTES = 8192
 _CHUNK_BYTES = 1 << 20
 # Beyond this the lines after the slice are not counted.
 _COUNTED_BYTES = 16 << 20
-_SIGNATURES = {
-    b"\x89PNG": "a PNG image",
-    b"\xff\xd8\xff": "a JPEG image",
-    b"GIF8": "a GIF image",
-    b"%PDF": "a PDF document",
-    b"PK\x03\x04": "a ZIP archive or Office document",
-    b"\x1f\x8b": "a gzip archive",
-    b"\x7fELF": "a program",
-    codecs.BOM_UTF16_LE: "UTF-16 text",
-    codecs.BOM_UTF16_BE: "UTF-16 text",
-}
 
 
 class ReadFileArgs(BaseModel):
@@ -40,6 +29,9 @@ class ReadFileArgs(BaseModel):
     )
     offset: int = Field(default=1, ge=1, description="The line to begin with, from 1.")
     limit: int = Field(default=2000, ge=1, le=20_000, description="How many lines at most.")
+    column: int = Field(
+        default=1, ge=1, description="The byte of that line to begin with, for very long lines."
+    )
     line_numbers: bool = Field(default=False, description="Whether to number the lines.")
 
 
@@ -61,12 +53,12 @@ class ReadFile:
         return await in_thread(lambda abandoned: self._read(args, context, abandoned))
 
     def _read(self, args: ReadFileArgs, context: ToolContext, abandoned: threading.Event) -> str:
-        with open_file(context.work_dirs, args.path) as file:
+        with open_file(context.readable_dirs, args.path) as file:
             size = os.fstat(file.fileno()).st_size
             sample = file.read(_SAMPLE_BYTES)
             if not sample:
                 return f"({args.path} is empty)"
-            kind = _binary_kind(sample)
+            kind = binary_kind(sample)
             if kind:
                 raise ToolError(
                     f"{args.path}: {kind} of {size:,} bytes; it cannot be shown as text"
@@ -74,16 +66,17 @@ class ReadFile:
             file.seek(0)
             scan = _Scan(file, abandoned)
             scan.skip_lines(args.offset - 1)
+            scan.skip_bytes(args.column - 1)
             cut = scan.take_lines(args.limit, self._max_bytes)
             if not cut.lines:
                 lines = f"{scan.line:,} lines" if scan.line != 1 else "1 line"
                 raise ToolError(f"{args.path}: has {lines}, none at offset {args.offset:,}")
             is_small = size - file.tell() <= _COUNTED_BYTES
             total = args.offset - 1 + cut.lines + scan.count_lines() if is_small else None
-        text, encoding = _decode(cut.raw)
+        text, encoding, used = decode_slice(cut.raw)
         if args.line_numbers:
             text = _numbered(text, args.offset)
-        return text + _footer(args.offset, cut, total, size, encoding)
+        return text + _footer(args, cut, total, size, encoding, used)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +118,15 @@ class _Scan:
             self._file.seek(end + 1 - len(chunk), os.SEEK_CUR)
             self.line = count
 
+    def skip_bytes(self, count: int) -> None:
+        """Go on within a line. Raise ToolError if it is not that long."""
+        while count:
+            piece = self._file.readline(min(count, _CHUNK_BYTES))
+            self._check()
+            count -= len(piece)
+            if not piece or (piece.endswith(b"\n") and count):
+                raise ToolError("the line is not that long: there is nothing at this column")
+
     def take_lines(self, limit: int, max_bytes: int) -> _Cut:
         """Read whole lines as long as they fit; of a first one that does not, its beginning."""
         lines: list[bytes] = []
@@ -163,38 +165,23 @@ class _Scan:
             raise ToolError("reading was ended before it was done")
 
 
-def _binary_kind(sample: bytes) -> str:
-    for signature, kind in _SIGNATURES.items():
-        if sample.startswith(signature):
-            return kind
-    return "a binary file" if b"\x00" in sample else ""
-
-
-def _decode(raw: bytes) -> tuple[str, str]:
-    """The text, and the encoding if it is not UTF-8. What cannot be decoded is replaced."""
-    raw = raw.removeprefix(codecs.BOM_UTF8)
-    for encoding in ("utf-8", "gb18030"):
-        try:
-            # Not final: a slice may end inside of a character, which is left out.
-            text = codecs.getincrementaldecoder(encoding)().decode(raw)
-        except UnicodeDecodeError:
-            continue
-        return text, "" if encoding == "utf-8" else encoding.upper()
-    return raw.decode("utf-8", "replace"), "an unknown encoding, in part replaced"
-
-
 def _numbered(text: str, first: int) -> str:
     lines = text.removesuffix("\n").split("\n")
     width = len(str(first + len(lines) - 1))
     return "\n".join(f"{number:>{width}}  {line}" for number, line in enumerate(lines, first))
 
 
-def _footer(first: int, cut: _Cut, total: int | None, size: int, encoding: str) -> str:
+def _footer(
+    args: ReadFileArgs, cut: _Cut, total: int | None, size: int, encoding: str, used: int
+) -> str:
     """A last line about what is not shown, empty if nothing is."""
+    first = args.offset
     last = first + cut.lines - 1
     notes = []
     if cut.is_broken:
-        notes.append(f"line {first:,} is too long, only its beginning is shown")
+        end = args.column - 1 + used
+        shown = f"only its bytes {args.column:,}-{end:,} are shown"
+        notes.append(f"line {first:,} is too long, {shown}, offset={first} column={end + 1} go on")
     if total is None:
         notes.append(f"lines {first:,}-{last:,} of a file of {size:,} bytes")
     elif first > 1 or last < total:

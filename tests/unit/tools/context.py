@@ -30,8 +30,14 @@ def context_in(*work_dirs: Path, deadline: float | None = None) -> TurnContext:
     return TurnContext(
         session=SessionKey.of_global(),
         work_dirs=work_dirs,
+        readable_dirs=work_dirs,
         deadline=SystemClock().monotonic() + 60 if deadline is None else deadline,
         reporter=Silent(),
         stopping=asyncio.Event(),
         store=cast("Store", NoStore()),
     )
+
+
+def names(folder: Path) -> list[str]:
+    """What is in a directory."""
+    return sorted(entry.name for entry in folder.iterdir())

@@ -77,9 +77,27 @@ async def test_a_slice_ends_at_a_line_when_it_would_be_too_large(tmp_path: Path)
 async def test_a_line_that_is_too_long_is_cut_inside_of_no_character(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("中文字" * 5 + "\nnext\n")
     text = await read(tmp_path, "a.txt", max_bytes=8)
-    assert text.startswith("中文\n[line 1 is too long, only its beginning is shown")
+    assert text.startswith(
+        "中文\n[line 1 is too long, only its bytes 1-6 are shown, offset=1 column=7 go on; "
+    )
     assert "go on with offset=2" in text
     assert (await read(tmp_path, "a.txt", max_bytes=8, offset=2)).startswith("next\n")
+
+
+async def test_all_of_a_very_long_line_can_be_read_in_pieces(tmp_path: Path) -> None:
+    line = "".join(f"{number}中," for number in range(3000))
+    (tmp_path / "a.json").write_text("[\n" + line + "\n]\n")
+    pieces, column = [], 1
+    while True:
+        text = await read(tmp_path, "a.json", offset=2, limit=1, column=column, max_bytes=4000)
+        body, _, footer = text.rpartition("\n[")
+        pieces.append(body.removesuffix("\n"))
+        if "column=" not in footer:
+            break
+        column = int(footer.partition("column=")[2].partition(" ")[0])
+    assert "".join(pieces) == line
+    with pytest.raises(ToolError, match="not that long"):
+        await read(tmp_path, "a.json", offset=1, column=9)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,196 @@
+"""Files are written whole, inside of the work directories, and nobody's change gets lost."""
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from clawbot.errors import ToolError
+from clawbot.tools import writing
+from clawbot.tools.edit_file import EditFile, EditFileArgs
+from clawbot.tools.write_file import WriteFile, WriteFileArgs
+from tests.unit.tools.context import context_in, names
+
+
+async def write(path: str, content: str, *roots: Path) -> str:
+    return await WriteFile().run(WriteFileArgs(path=path, content=content), context_in(*roots))
+
+
+@pytest.fixture
+def front(tmp_path: Path) -> Path:
+    """Another chat's directory."""
+    front = tmp_path / "front"
+    front.mkdir()
+    (front / "README.md").write_text("front's own")
+    return front
+
+
+@pytest.fixture
+def back(tmp_path: Path) -> Path:
+    back = tmp_path / "back"
+    (back / "notes").mkdir(parents=True)
+    return back
+
+
+async def test_a_file_is_made_with_its_directories(back: Path) -> None:
+    assert await write("src/deep/a.py", "one\ntwo", back) == (
+        "src/deep/a.py: made, 2 lines, 7 bytes"
+    )
+    assert (back / "src/deep/a.py").read_text() == "one\ntwo"
+    assert await write("src/deep/a.py", "", back) == "src/deep/a.py: replaced, 0 lines, 0 bytes"
+    assert names(back / "src/deep") == ["a.py"]
+
+
+async def test_a_file_keeps_its_permissions_and_is_not_written_through_a_hard_link(
+    front: Path, back: Path
+) -> None:
+    (back / "a.sh").write_text("old")
+    (back / "a.sh").chmod(0o755)
+    (back / "hard").hardlink_to(front / "README.md")
+    await write("a.sh", "new", back)
+    await write("hard", "new", back)
+    assert (back / "a.sh").stat().st_mode & 0o777 == 0o755
+    assert (back / "hard").read_text() == "new"
+    assert (front / "README.md").read_text() == "front's own"
+
+
+async def test_a11_a_file_is_written_where_it_is_and_a_new_one_into_the_first_root(
+    front: Path, back: Path
+) -> None:
+    await write("README.md", "changed", back, front)
+    await write("new.md", "new", back, front)
+    await write(f"{front}/other.md", "other", back, front)
+    assert (front / "README.md").read_text() == "changed"
+    assert (back / "new.md").read_text() == "new"
+    assert (front / "other.md").read_text() == "other"
+
+
+@pytest.mark.parametrize(
+    ("make", "path"),
+    [
+        (None, "../front/README.md"),
+        (None, "notes/../../front/README.md"),
+        (None, "FRONT/README.md"),
+        (None, "/etc/clawbot-was-here"),
+        (None, ".."),
+        ("../front/README.md", "link"),
+        ("../front", "link/README.md"),
+        ("../front", "link/new.md"),
+        ("../front/new.md", "link"),
+        ("FRONT", "link/README.md"),
+        ("notes/../..", "link/front/new.md"),
+    ],
+)
+async def test_a8_nothing_is_written_outside(
+    front: Path, back: Path, make: str | None, path: str
+) -> None:
+    if make is not None:
+        (back / "link").symlink_to(make.replace("FRONT", str(front)))
+    with pytest.raises(ToolError, match="outside"):
+        await write(path.replace("FRONT", str(front)), "escaped", back)
+    assert names(front) == ["README.md"]
+    assert (front / "README.md").read_text() == "front's own"
+
+
+async def test_a_link_inside_is_followed_and_stays_a_link(back: Path) -> None:
+    (back / "link").symlink_to("notes/target.md")
+    await write("link", "text", back)
+    assert (back / "link").is_symlink()
+    assert (back / "notes/target.md").read_text() == "text"
+
+
+@pytest.mark.parametrize("swaps", ["file", "directory"])
+async def test_a8_a_link_that_is_swapped_in_meanwhile_leads_nowhere(
+    front: Path, back: Path, monkeypatch: pytest.MonkeyPatch, swaps: str
+) -> None:
+    (back / "door").mkdir()
+    (back / "door" / "README.md").write_text("back's own")
+    replace = os.replace
+
+    def swap_then_replace(source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        if swaps == "directory":
+            (back / "door").rename(back / "gone")
+            (back / "door").symlink_to("../front")
+        else:
+            (back / "door" / "README.md").unlink()
+            (back / "door" / "README.md").symlink_to("../../front/README.md")
+        replace(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+    monkeypatch.setattr(os, "replace", swap_then_replace)
+    await write("door/README.md", "new", back)
+    assert (front / "README.md").read_text() == "front's own"
+
+
+@pytest.mark.parametrize("path", ["notes", "pipe", "notes/", "a\x00b", "x" * 300])
+async def test_what_is_no_file_is_refused_in_words_of_ours(back: Path, path: str) -> None:
+    os.mkfifo(back / "pipe")
+    with pytest.raises(ToolError) as caught:
+        await write(path, "x", back)
+    assert str(back) not in str(caught.value)
+    assert "Errno" not in str(caught.value)
+
+
+async def test_a_failed_write_leaves_the_old_file_and_nothing_else(
+    back: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (back / "a").write_text("old")
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(ToolError, match="the disk is full"):
+        await write("a", "new", back)
+    assert (back / "a").read_text() == "old"
+    assert names(back) == ["a", "notes"]
+
+
+async def test_clawbots_own_directory_is_not_written_to(back: Path) -> None:
+    (back / "notes" / ".clawbot-private").touch()
+    for path in ("notes/x", "notes/deep/x"):
+        with pytest.raises(ToolError, match="permission denied"):
+            await write(path, "x", back)
+    with pytest.raises(ToolError, match="permission denied"):
+        await write("x", "x", back / "notes")
+
+
+async def test_a10_two_chats_that_edit_one_file_lose_nothing(tmp_path: Path) -> None:
+    names = [f"name_{number}" for number in range(40)]
+    (tmp_path / "list").write_text("".join(f"{name} = old\n" for name in names))
+    (tmp_path / "alias").symlink_to(tmp_path)
+
+    async def edit(number: int, name: str) -> None:
+        # Half of the chats reach the directory by another name.
+        root = tmp_path / "alias" if number % 2 else tmp_path
+        args = EditFileArgs(path="list", old_text=f"{name} = old", new_text=f"{name} = new")
+        await EditFile().run(args, context_in(root))
+
+    await asyncio.gather(*(edit(number, name) for number, name in enumerate(names)))
+    assert (tmp_path / "list").read_text() == "".join(f"{name} = new\n" for name in names)
+
+
+async def test_a10_an_edit_with_a_stale_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one\n")
+    args = EditFileArgs(path="a", old_text="one", new_text="two")
+    await EditFile().run(args, context_in(tmp_path))
+    with pytest.raises(ToolError, match="not there"):
+        await EditFile().run(args, context_in(tmp_path))
+
+
+def test_who_holds_a_directory_for_long_does_not_hold_up_others_for_ever(
+    back: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_one() -> None:
+        with writing.place_of([back], "notes/a", threading.Event(), makes_dirs=False) as place:
+            place.write(b"x")
+
+    monkeypatch.setattr(writing, "LOCK_WAIT_S", 0.05)
+    with (
+        writing.place_of([back], "notes/b", threading.Event(), makes_dirs=False),
+        pytest.raises(ToolError, match="somebody else is writing"),
+    ):
+        write_one()
+    write_one()
+    assert names(back / "notes") == ["a"]
