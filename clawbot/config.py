@@ -41,6 +41,7 @@ from clawbot.config_sections import (
     TurnsConfig,
     WebConfig,
 )
+from clawbot.config_tools import ToolsConfig
 from clawbot.errors import ConfigError
 from clawbot.queueing import QueueRules
 from clawbot.session_key import RESERVED_CHANNELS
@@ -75,6 +76,8 @@ class Config(Section):
     """How many worker processes run turns."""
     turns: TurnsConfig = TurnsConfig()
     """Bounds of one run of the agent."""
+    tools: ToolsConfig = ToolsConfig()
+    """What the agent can do."""
     tasks: TasksConfig = TasksConfig()
     """What sub-sessions are given to know."""
     compaction: CompactionConfig = CompactionConfig()

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import stamina
 import structlog
 
+from clawbot.agent.batch import Tools, run_calls
 from clawbot.agent.interruption import interrupted, open_calls
 from clawbot.agent.memory import WorkingMemory
 from clawbot.errors import ModelError, TurnParked
-from clawbot.history import Entry, EntryKind, ModelReply, ModelRequest, ToolCall, ToolSpec, Usage
+from clawbot.history import Entry, EntryKind, ModelReply, ModelRequest, ToolCall, Usage
 from clawbot.ports import Clock, Model, Observation, Reporter, Unit
 from clawbot.recollection import MemoryState
 
@@ -47,19 +49,6 @@ class Journal(Protocol):
 
     async def joined(self) -> list[Entry]:
         """What people wrote meanwhile that joins the turn, recorded. Raises as `record`."""
-        ...
-
-
-class Tools(Protocol):
-    """The tools of a turn, bound to what they may know of it."""
-
-    specs: tuple[ToolSpec, ...]
-
-    async def call(self, call: ToolCall) -> Observation:
-        """Run a tool; return its observation.
-
-        Raise TurnParked when people must decide first: the same call is made again afterwards.
-        """
         ...
 
 
@@ -226,38 +215,28 @@ class Agent:
         step: int,
         timing: Timing,
     ) -> None:
-        """Run the tools of one step side by side; each result is recorded as it comes, so that a
-        turn that is cut off keeps those that it has.
+        """Run the tools of one step; each result is recorded as it comes, so that a turn that is
+        cut off keeps those that it has.
 
         Raise TurnParked, after all others have ended, when one of them waits for people.
         """
         started = self.clock.monotonic()
         spent, waits = 0, False
-        running = {
-            asyncio.create_task(_observe(tools, call), name=f"tool {call.tool}"): call
-            for call in calls
-        }
         try:
-            while running:
-                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                ended = [
-                    (running.pop(task), task.result()) for task in list(running) if task in done
-                ]
-                waits = waits or any(seen is None for _, seen in ended)
-                results = [
-                    _result(call, journal.turn_id, step, seen)
-                    for call, seen in ended
-                    if seen is not None
-                ]
-                effects = [one for _, seen in ended if seen is not None for one in seen.effects]
-                kept = [await memory.kept_result(result, spent) for result in results]
-                spent += sum(len(result.text) for result in kept)
-                if kept:
-                    memory.extend(await journal.record(kept, effects=effects))
+            async with aclosing(run_calls(tools, calls)) as batches:
+                async for ended in batches:
+                    waits = waits or any(seen is None for _, seen in ended)
+                    results = [
+                        _result(call, journal.turn_id, step, seen)
+                        for call, seen in ended
+                        if seen is not None
+                    ]
+                    effects = [one for _, seen in ended if seen is not None for one in seen.effects]
+                    kept = [await memory.kept_result(result, spent) for result in results]
+                    spent += sum(len(result.text) for result in kept)
+                    if kept:
+                        memory.extend(await journal.record(kept, effects=effects))
         finally:
-            for task in running:
-                task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
             timing.tools_ms += _since(self.clock, started)
         if waits:
             raise TurnParked
@@ -275,14 +254,6 @@ class Agent:
         if calls := _calls([call for call in waiting if call.seq in journal.asked]):
             step = max(call.step for call in waiting)
             await self._call_tools(tools, calls, journal, memory, step, timing)
-
-
-async def _observe(tools: Tools, call: ToolCall) -> Observation | None:
-    """A tool's observation; None when people must decide first."""
-    try:
-        return await tools.call(call)
-    except TurnParked:
-        return None
 
 
 class ShownPartly(ModelError):

@@ -18,13 +18,8 @@ from clawbot.parts.heartbeat import heartbeat_of
 from clawbot.ports import Clock, Model, Part, Store, Tool
 from clawbot.runner import SessionRunner, memory_model
 from clawbot.session_settings import queue_of
-from clawbot.tools.list_dir import ListDir
-from clawbot.tools.read_file import ReadFile
-from clawbot.tools.registry import ToolLimits, ToolRegistry
-from clawbot.tools.send_file import SendFile
+from clawbot.tools.offer import open_tools
 from clawbot.worker import Worker, WorkerLimits
-
-MOST_RESULT_CHARS = 32_000_000
 
 
 @asynccontextmanager
@@ -41,6 +36,7 @@ async def open_worker(
         ModelPool(config.providers) as models,
         await _counter(config) as counter,
         _compactor(config, store, clock, models) as compactor,
+        open_tools(config, clock, more_tools) as tools,
     ):
         await models.get(config.model)  # a bad key or provider shows now, not at the first message
         await asyncio.to_thread(memory_model, config, config.model)
@@ -50,12 +46,7 @@ async def open_worker(
             clock=clock,
             agent=Agent(clock=clock, limits=limits),
             models=models,
-            tools=ToolRegistry(
-                [ReadFile(), ListDir(), SendFile(max_bytes=config.limits.file_bytes), *more_tools],
-                clock=clock,
-                # What of it the history holds is the working memory's to say.
-                limits=ToolLimits(result_chars=MOST_RESULT_CHARS),
-            ),
+            tools=tools,
             counter=counter,
             compactor=compactor,
         )

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 
 from clawbot.errors import LeaseLost, ToolError, TurnParked, TurnStopped
 from clawbot.history import ToolCall, ToolSpec
-from clawbot.ports import Clock, Observation, Tool, ToolContext
+from clawbot.ports import Clock, Observation, Tool, ToolContext, Writer
 from clawbot.text import clean, head_and_tail
 from clawbot.tools.arguments import describe_problems, describe_schema, schema_of
 
@@ -32,10 +32,13 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolLimits:
-    """Bounds of one call: its time, and the size of what the model is told of it."""
+    """Bounds of one call: its time, and the size of what the model is told of it; and how many
+    calls of a step may run side by side.
+    """
 
     timeout_s: float = 300.0
     result_chars: int = 50_000
+    at_once: int = 8
 
 
 class ToolRegistry:
@@ -56,6 +59,16 @@ class ToolRegistry:
             ToolSpec(name=name, description=tool.description, parameters=schema_of(tool.Args))
             for name, tool in self._tools.items()
         )
+
+    @property
+    def at_once(self) -> int:
+        """How many calls of one step may run side by side."""
+        return self._limits.at_once
+
+    def writes(self, name: str) -> bool:
+        """Whether a tool may change something."""
+        tool: object = self._tools.get(name)
+        return isinstance(tool, Writer) and tool.writes
 
     def bind(self, context: ToolContext) -> BoundTools:
         """The tools of one turn."""
@@ -106,10 +119,15 @@ class BoundTools:
         self._registry = registry
         self._context = context
         self.specs: tuple[ToolSpec, ...] = registry.specs
+        self.at_once = registry.at_once
 
     async def call(self, call: ToolCall) -> Observation:
         """See `ToolRegistry.call`."""
         return await self._registry.call(call, self._context.for_call(call))
+
+    def writes(self, call: ToolCall) -> bool:
+        """See `ToolRegistry.writes`."""
+        return self._registry.writes(call.tool)
 
 
 def _parse(tool: Tool, text: str) -> BaseModel:

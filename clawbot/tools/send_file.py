@@ -37,6 +37,8 @@ class SendFile:
     )
     Args: ClassVar[type[BaseModel]] = SendFileArgs
 
+    writes: ClassVar[bool] = True
+
     def __init__(self, *, max_bytes: int) -> None:
         self._max_bytes = max_bytes
 

@@ -9,8 +9,10 @@ import typer
 
 from clawbot.channels import CHANNEL_TYPES
 from clawbot.cli import app
+from clawbot.clock import SystemClock
 from clawbot.commands.grammar import NAMES
 from clawbot.config import Config
+from clawbot.tools.offer import open_tools
 from tests.web.ground import running_site
 
 ROOT = Path(__file__).parents[2]
@@ -71,6 +73,13 @@ def test_every_type_of_channel_is_named() -> None:
     for name in CHANNEL_TYPES:
         title = {"slack": "Slack", "feishu": "Feishu and Lark"}.get(name, "WeChat and WeCom")
         assert name in chapter(title)
+
+
+async def test_every_tool_and_no_other_is_listed(tmp_path: Path) -> None:
+    config = Config(state_dir=tmp_path, model="offline")
+    async with open_tools(config, SystemClock()) as tools:
+        names = {spec.name for spec in tools.specs}
+    assert {cell.strip("`") for cell in first_cells(chapter("What the agent can do"))} == names
 
 
 def test_every_chat_command_and_no_other_is_listed_in_both_languages() -> None:
