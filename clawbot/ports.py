@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel
 from sqlalchemy import Connection, Table
@@ -315,14 +315,6 @@ class Reporter(Protocol):
     def progress(self, line: str) -> None:
         """What the agent is doing now, one line; "" = nothing."""
         ...
-
-
-class Observation(NamedTuple):
-    """What the model is told of a call. `effects` are committed with its record, or not at all."""
-
-    text: str
-    is_error: bool
-    effects: tuple[Unit[None], ...] = ()
 
 
 class ToolContext(Protocol):

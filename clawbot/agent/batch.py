@@ -11,7 +11,7 @@ from typing import Protocol
 
 from clawbot.errors import TurnParked
 from clawbot.history import ToolCall, ToolSpec
-from clawbot.ports import Observation
+from clawbot.observation import Observation
 
 NOT_MADE = (
     "Not made: an earlier call of the same step waits for people. Make it again if it is still "

@@ -20,7 +20,8 @@ from clawbot.agent.interruption import interrupted, open_calls
 from clawbot.agent.memory import WorkingMemory
 from clawbot.errors import ModelError, TurnParked
 from clawbot.history import Entry, EntryKind, ModelReply, ModelRequest, ToolCall, Usage
-from clawbot.ports import Clock, Model, Observation, Reporter, Unit
+from clawbot.observation import Observation
+from clawbot.ports import Clock, Model, Reporter, Unit
 from clawbot.recollection import MemoryState
 
 log = structlog.get_logger(__name__)

@@ -21,7 +21,8 @@ from pydantic import BaseModel, ValidationError
 
 from clawbot.errors import LeaseLost, ToolError, TurnParked, TurnStopped
 from clawbot.history import ToolCall, ToolSpec
-from clawbot.ports import Clock, Observation, Tool, ToolContext, Writer
+from clawbot.observation import Observation
+from clawbot.ports import Clock, Tool, ToolContext, Writer
 from clawbot.text import clean, head_and_tail
 from clawbot.tools.arguments import describe_problems, describe_schema, schema_of
 

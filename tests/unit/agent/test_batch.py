@@ -9,7 +9,7 @@ import pytest
 from clawbot.agent.batch import NOT_MADE, run_calls
 from clawbot.errors import TurnParked
 from clawbot.history import ToolCall, ToolSpec
-from clawbot.ports import Observation
+from clawbot.observation import Observation
 
 
 class Scripted:

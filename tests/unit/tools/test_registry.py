@@ -12,7 +12,8 @@ from pydantic import BaseModel, Field
 from clawbot.clock import SystemClock
 from clawbot.errors import ToolError
 from clawbot.history import ToolCall
-from clawbot.ports import Observation, Tool
+from clawbot.observation import Observation
+from clawbot.ports import Tool
 from clawbot.tools.list_dir import ListDir
 from clawbot.tools.read_file import ReadFile
 from clawbot.tools.registry import ToolLimits, ToolRegistry

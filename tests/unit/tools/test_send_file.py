@@ -11,7 +11,8 @@ from clawbot.clock import SystemClock
 from clawbot.errors import LeaseLost
 from clawbot.history import Entry, EntryKind, ToolCall
 from clawbot.journal import StoreJournal
-from clawbot.ports import Observation, Store
+from clawbot.observation import Observation
+from clawbot.ports import Store
 from clawbot.store import blobs
 from clawbot.tools.outgoing import TurnFiles, size_text
 from clawbot.tools.registry import ToolLimits, ToolRegistry

@@ -1,0 +1,15 @@
+"""What a tool call came to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from clawbot.ports import Unit
+
+
+class Observation(NamedTuple):
+    """What the model is told of a call. `effects` are committed with its record, or not at all."""
+
+    text: str
+    is_error: bool
+    effects: tuple[Unit[None], ...] = ()
