@@ -16,7 +16,7 @@ from adapters.feishu.long_connection import Timings
 from clawbot.clock import SystemClock
 from clawbot.errors import StoreUnavailable
 from clawbot.messages import Accepted, InboundMessage, OutboundPart, ReplyRoute
-from clawbot.ports import Clock
+from clawbot.ports import Accept, Clock
 from tests.simulators.feishu import FeishuSimulator
 
 # Short enough for tests, long enough for a loaded machine.
@@ -131,14 +131,14 @@ async def receiving(
 
 
 @asynccontextmanager
-async def listening(adapter: FeishuAdapter, recorder: Recorder) -> AsyncIterator[None]:
-    """Let an adapter receive until the end of the block."""
+async def listening(adapter: FeishuAdapter, recorder: Accept) -> AsyncIterator[asyncio.Task[None]]:
+    """Let an adapter receive until the end of the block, in the task that is given."""
     task = asyncio.create_task(adapter.receive(recorder))
     try:
         await until(lambda: task.done() or adapter.health().state == "up")
         if task.done():
             task.result()
-        yield
+        yield task
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):

@@ -16,6 +16,7 @@ from adapters.slack.socket import Timings
 from clawbot.clock import SystemClock
 from clawbot.errors import StoreUnavailable
 from clawbot.messages import Accepted, InboundMessage, OutboundPart, ReplyRoute
+from clawbot.ports import Accept
 from tests.simulators.slack import SlackSimulator
 
 # Short enough for tests, long enough for a loaded machine.
@@ -113,14 +114,14 @@ async def receiving(
 
 
 @asynccontextmanager
-async def listening(adapter: SlackAdapter, recorder: Recorder) -> AsyncIterator[None]:
-    """Let an adapter receive until the end of the block."""
+async def listening(adapter: SlackAdapter, recorder: Accept) -> AsyncIterator[asyncio.Task[None]]:
+    """Let an adapter receive until the end of the block, in the task that is given."""
     task = asyncio.create_task(adapter.receive(recorder))
     try:
         await until(lambda: task.done() or adapter.health().state == "up")
         if task.done():
             task.result()
-        yield
+        yield task
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):

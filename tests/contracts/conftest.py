@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.sqlite_ground import make_template
+pytest.register_assert_rewrite("tests.contracts.adapters", "tests.contracts.store")
+
+from tests.contracts.sqlite_ground import make_template  # noqa: E402
 
 
 @pytest.fixture(scope="session")
