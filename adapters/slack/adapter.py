@@ -35,6 +35,7 @@ from adapters.slack.signs import Signs
 from adapters.slack.socket import SocketReceiver, Timings
 from adapters.slack.surfaces import Surfaces
 from adapters.slack.threads import ThreadHistory
+from adapters.slack.uploads import MAX_FILE_BYTES, Uploads
 from clawbot.errors import ChannelBroken, NotSent, OutcomeUnknown, Rejected, SendError
 from clawbot.messages import (
     Attachment,
@@ -62,9 +63,14 @@ def open_adapter(
 
 
 class SlackAdapter:
-    """A `ChannelAdapter` that can also edit, look up, enrich, show status and tell its health."""
+    """A `ChannelAdapter` that can also edit, upload, look up, enrich and show signs and health."""
 
-    limits = Limits(max_size=MAX_SIZE, edit_interval_s=_EDIT_INTERVAL_S, ends_growth=True)
+    limits = Limits(
+        max_size=MAX_SIZE,
+        edit_interval_s=_EDIT_INTERVAL_S,
+        ends_growth=True,
+        max_file_bytes=MAX_FILE_BYTES,
+    )
 
     def __init__(self, name: str, config: SlackConfig, clock: Clock, timings: Timings) -> None:
         self._name = name
@@ -75,8 +81,9 @@ class SlackAdapter:
         self._names = Directory(name, self._api, clock)
         self._health = Health(name)
         self._amend: Amend | None = None
-        chat = ChatApi(self._api)
-        self._messenger = Messenger(name, chat, Pacer(clock), clock, streams=config.streaming)
+        chat, pacer = ChatApi(self._api), Pacer(clock)
+        self._messenger = Messenger(name, chat, pacer, clock, streams=config.streaming)
+        self._uploads = Uploads(name, self._api, chat, pacer)
         self._messenger.people = lambda: self._names.people
         self._surfaces = Surfaces(name, chat, self._names, config.suggested_prompts)
         self._threads = ThreadHistory(name, chat, self._names)
@@ -202,6 +209,14 @@ class SlackAdapter:
         if reference.is_stream:
             await self._signs.progress(part.route, part.progress)
         return _message_ref(part.route, reference)
+
+    async def upload(self, part: OutboundPart, data: bytes) -> MessageRef:
+        """Send a file as a message of its own, in the thread of the reply."""
+        if part.file is None:
+            raise Rejected("no file in this part", code="no_file")
+        with self._account_watched():
+            reference = await self._uploads.send(part, part.file, data)
+        return MessageRef(id=reference.encode())
 
     def measure(self, text: str) -> int:
         """See `outbound.measure`."""

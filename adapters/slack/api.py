@@ -18,10 +18,14 @@ from adapters.slack.config import SlackConfig
 from adapters.slack.facts import Identity
 from adapters.slack.failures import from_api_error, from_client_error
 from adapters.slack.files import is_slack_url, refusal_of
-from clawbot.errors import NotLoaded, NotSent, SendError
+from clawbot.errors import NotLoaded, NotSent, Rejected, SendError
 from clawbot.messages import Attachment
 
 CALL_TIMEOUT_S = 15.0
+UPLOAD_BYTES_PER_S = 250_000  # the slowest line on which an upload is waited for
+REFUSED_FILE = frozenset({400, 413, 415, 422})
+"""Of an upload: the file itself is not wanted, and would not be the next time either."""
+
 _CONNECT_TIMEOUT_S = 5.0
 
 
@@ -129,6 +133,40 @@ class SlackApi:
         """files.info: the whole file object."""
         answer = await self.call("files.info", self.client.files_info(file=file_id))
         return object_of(answer.get("file"))
+
+    async def upload_url(self, name: str, size_bytes: int) -> tuple[str, str]:
+        """files.getUploadURLExternal: where to bring a file, and its id."""
+        method = "files.getUploadURLExternal"
+        answer = await self.call(
+            method, self.client.files_getUploadURLExternal(filename=name, length=size_bytes)
+        )
+        url, file_id = text_of(answer.get("upload_url")), text_of(answer.get("file_id"))
+        if not url or not file_id:
+            raise NotSent(f"slack {method}: the answer names no file")
+        return url, file_id
+
+    async def put(self, url: str, data: bytes) -> None:
+        """Bring a file's bytes to its upload URL, which is a secret of its own: it gets no token.
+
+        The SDK's `files_upload_v2` does so within the session's time-out, too short for large ones.
+        """
+        client, session = self.client, self._session
+        if session is None:  # closed meanwhile
+            raise NotSent("the channel is being closed")
+        where = "slack upload"
+        timeout = aiohttp.ClientTimeout(
+            total=CALL_TIMEOUT_S + len(data) / UPLOAD_BYTES_PER_S,
+            sock_connect=_CONNECT_TIMEOUT_S,
+        )
+        try:
+            async with session.post(url, data=data, proxy=client.proxy, timeout=timeout) as answer:
+                status = answer.status
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise NotSent(f"{where}: {type(error).__name__}") from error
+        if status in REFUSED_FILE:
+            raise Rejected(f"{where}: HTTP {status}", code=f"upload_http_{status}")
+        if status != 200:
+            raise NotSent(f"{where}: HTTP {status}")
 
     async def download(self, attachment: Attachment, max_bytes: int) -> bytes:
         """The bytes behind a file's private URL. Raises NotLoaded.

@@ -5,6 +5,7 @@ As in `api` nothing is retried here. Methods raise NotSent, Rejected or OutcomeU
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Awaitable
 
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
@@ -17,6 +18,7 @@ from clawbot.errors import NotSent, Rejected
 _PAGE = 200
 _MAX_PAGES = 20
 _EVENT_TYPE = "clawbot_part"
+_BLOCK_ID = "clawbot_part:"
 
 
 class ChatApi:
@@ -64,6 +66,23 @@ class ChatApi:
                 metadata=_metadata(key),
             )
         await self._api.call("chat.update", call)
+
+    async def share(
+        self, channel: str, thread_ts: str | None, file_id: str, name: str, key: str
+    ) -> None:
+        """files.completeUploadExternal: the file appears. `key` is the id of a block that says
+        what it is called; no block without a key. Slack takes no markdown block here.
+        """
+        blocks = [_named(name, key)] if key else None
+        await self._api.call(
+            "files.completeUploadExternal",
+            self._api.client.files_completeUploadExternal(
+                files=[{"id": file_id, "title": name}],
+                channel_id=channel,
+                thread_ts=thread_ts,
+                blocks=json.dumps(blocks) if blocks else None,
+            ),
+        )
 
     # -- streams -----------------------------------------------------------------------------------
 
@@ -218,14 +237,20 @@ class ChatApi:
 def key_of(message: Json) -> str:
     """The key of a part that we sent, "" for any other message."""
     metadata = object_of(message.get("metadata"))
-    if metadata.get("event_type") != _EVENT_TYPE:
-        return ""
-    return text_of(object_of(metadata.get("event_payload")).get("key"))
+    if metadata.get("event_type") == _EVENT_TYPE:
+        return text_of(object_of(metadata.get("event_payload")).get("key"))
+    ids = (text_of(block.get("block_id")) for block in objects_of(message.get("blocks")))
+    return next((id_.removeprefix(_BLOCK_ID) for id_ in ids if id_.startswith(_BLOCK_ID)), "")
 
 
 def next_cursor(page: Json) -> str:
     """Where the next page begins, "" after the last one."""
     return text_of(object_of(page.get("response_metadata")).get("next_cursor"))
+
+
+def _named(name: str, key: str) -> dict[str, object]:
+    section = {"type": "rich_text_section", "elements": [{"type": "text", "text": name}]}
+    return {"type": "rich_text", "block_id": f"{_BLOCK_ID}{key}", "elements": [section]}
 
 
 def _metadata(key: str) -> dict[str, object]:

@@ -22,6 +22,7 @@ from adapters.slack.failures import AUTH_CODES, BLOCK_CODES, NO_STREAM_CODES
 from adapters.slack.outbound import Content, People, compose, grown, whole_text
 from adapters.slack.pacing import Pacer
 from adapters.slack.references import Asked, Reference
+from adapters.slack.uploads import may_be_file_of
 from clawbot.errors import NotSent, OutcomeUnknown, Rejected, SendError
 from clawbot.messages import OutboundPart, ReplyRoute
 from clawbot.ports import Clock
@@ -132,6 +133,8 @@ class Messenger:
         """Make the message show the part; see `ports.Editor`. A change that is not the last one may
         be left out.
         """
+        if reference.file_id:
+            return
         state = self._states.get(reference.ts) or _State(is_stopped=not reference.is_stream)
         self._states.remember(reference.ts, state)
         if state.streamed is not None and await self._grow(reference, state, part):
@@ -270,7 +273,8 @@ class Messenger:
         """The message that an earlier attempt left, brought up to date; None = surely not there.
 
         It is known by its key, or, as a stream has none before it ends, by beginning with the same
-        words in the same thread without being any other part's.
+        words in the same thread without being any other part's; a file of which Slack dropped the
+        key, by its name and size.
         """
         route = part.route
         oldest_s = max(self._clock.now_ms() // 1000 - _LOOK_BACK_S, 0)
@@ -281,9 +285,12 @@ class Messenger:
             if key == part.key:
                 found = Reference(channel=route.chat_id, ts=ts)
                 break
-            if not key and ts not in self._states and _may_be_stream_of(message, part, own):
+            if part.file is not None:
+                if may_be_file_of(message, part, own):
+                    found = Reference(channel=route.chat_id, ts=ts)
+            elif not key and ts not in self._states and _may_be_stream_of(message, part, own):
                 found = Reference(channel=route.chat_id, ts=ts, is_stream=True)
-        if found is not None:
+        if found is not None and part.file is None:
             await self._bring_up_to_date(found, part)
         return found
 

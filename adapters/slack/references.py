@@ -5,26 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _STREAM = "stream"
+_FILE = "file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """A message that we sent. is_stream: it was begun as a stream and may still be one."""
+    """A message that we sent. is_stream: it was begun as a stream and may still be one. file_id:
+    the file that it holds; Slack does not say which ts its message got.
+    """
 
     channel: str
-    ts: str
+    ts: str = ""
     is_stream: bool = False
+    file_id: str = ""
 
     def encode(self) -> str:
-        """As the text that the core keeps: `channel:ts`, with `:stream` behind a stream."""
+        """As the text that the core keeps: `channel:ts`, with `:stream` behind a stream; or
+        `channel:file id:file`.
+        """
+        if self.file_id:
+            return f"{self.channel}:{self.file_id}:{_FILE}"
         return f"{self.channel}:{self.ts}" + (f":{_STREAM}" if self.is_stream else "")
 
     @classmethod
     def decode(cls, text: str) -> Reference:
         """Back from the text."""
         channel, _, rest = text.partition(":")
-        ts, _, form = rest.partition(":")
-        return cls(channel=channel, ts=ts, is_stream=form == _STREAM)
+        name, _, form = rest.partition(":")
+        if form == _FILE:
+            return cls(channel=channel, file_id=name)
+        return cls(channel=channel, ts=name, is_stream=form == _STREAM)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,6 +71,12 @@ class Daemon:
         async with opened as part:
             await _as_part(part).run(stop)
 
+    async def kill(self, name: str) -> None:
+        """End a part where it stands; it finishes nothing that it has begun."""
+        task, _ = self.running.pop(name)
+        task.cancel()
+        await asyncio.wait([task], timeout=WAIT_S)
+
     async def stop(self, name: str) -> None:
         """Let a part drain and end."""
         task, stop = self.running.pop(name)

@@ -7,7 +7,7 @@ program under test. `python -m tests.simulators.slack` runs it alone.
 from .faults import FOREVER, Fault
 from .feed import Delivery
 from .people import SlashTextRefused, Upload
-from .record import SentMessage
+from .record import SentFile, SentMessage
 from .simulator import SlackSimulator
 from .web_api import Call
 
@@ -16,6 +16,7 @@ __all__ = [
     "Call",
     "Delivery",
     "Fault",
+    "SentFile",
     "SentMessage",
     "SlackSimulator",
     "SlashTextRefused",

@@ -123,6 +123,9 @@ def complete_upload(view: ChannelView, arguments: Json) -> Json:
     wanted = arguments["files"]
     if not isinstance(wanted, list) or not wanted:
         raise invalid_arguments("must be a non-empty array: files")
+    blocks = arguments.get("blocks") or []
+    if any(block.get("type") == "markdown" for block in blocks):
+        raise SlackError("internal_error")  # slackapi/python-slack-sdk issue 1756
     files: list[File] = []
     for each in wanted:
         file = workspace.files.get(str(each.get("id")))
@@ -131,6 +134,8 @@ def complete_upload(view: ChannelView, arguments: Json) -> Json:
         file.title = str(each.get("title") or file.name)
         files.append(file)
     channels = str(arguments.get("channels") or arguments.get("channel_id") or "")
+    if arguments.get("thread_ts") and "," in channels:
+        raise invalid_arguments("one channel only with: thread_ts")
     for channel in filter(None, channels.split(",")):
         _share(view, {**arguments, "channel": channel}, files)
     return {"files": [file_json(workspace, file, view.base_url) for file in files]}

@@ -41,6 +41,17 @@ class SentMessage:
         return readable(list(self.blocks)) or self.text
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentFile:
+    """A file in a message of the bot."""
+
+    channel: str
+    thread_ts: str | None
+    name: str
+    title: str
+    content: bytes
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Record:
     """The reading doors; each list is a copy in order of happening."""
@@ -71,6 +82,22 @@ class Record:
             _sent(message)
             for message in self.view.workspace.ephemerals
             if channel in {None, message.channel} and not message.deleted
+        ]
+
+    def sent_files(self, channel: str | None = None) -> list[SentFile]:
+        """The files that the bot brought into conversations, in order, with their bytes."""
+        place = self.view.workspace.find_conversation(channel).id if channel else None
+        return [
+            SentFile(
+                channel=message.channel,
+                thread_ts=message.thread_ts,
+                name=file.name,
+                title=file.title,
+                content=file.content or b"",
+            )
+            for message in self.view.workspace.posted
+            if place in {None, message.channel} and not message.deleted
+            for file in message.files
         ]
 
     def transcript(self, channel: str) -> list[Json]:

@@ -117,6 +117,7 @@ class SlackSimulator:
         self.sent = record.sent
         self.posted = record.posted
         self.ephemerals = record.ephemerals
+        self.sent_files = record.sent_files
         self.transcript = record.transcript
         self.calls = record.calls
         self.deliveries = record.deliveries

@@ -212,3 +212,33 @@ async def test_reactions_status_and_home_are_kept(
     assert slack.workspace.views[alice]["type"] == "home"
     opened = await client.conversations_open(users=[alice])
     assert opened["channel"]["id"].startswith("D")
+
+
+async def test_an_upload_keeps_slacks_rules(
+    slack: SlackSimulator, client: AsyncWebClient, session: aiohttp.ClientSession
+) -> None:
+    channel = slack.conversation("general").id
+    reserved = await client.files_getUploadURLExternal(filename="a.txt", length=5)
+    url, file = reserved["upload_url"], {"id": reserved["file_id"], "title": "a"}
+    assert await error_of(
+        client.files_completeUploadExternal(files=[file], channel_id=channel)
+    ) == ("file_not_found"), "without its bytes"
+    async with session.post(url, data=b"four") as answer:
+        assert answer.status == 400
+    async with session.post(url, data=b"five!") as answer:
+        assert answer.status == 200
+    for blocks in (
+        [{"type": "markdown", "text": "a"}],
+        [{"type": "rich_text", "block_id": "nonce", "elements": []}],
+    ):
+        call = client.files_completeUploadExternal(
+            files=[file], channel_id=channel, blocks=json.dumps(blocks)
+        )
+        if blocks[0]["type"] == "markdown":
+            assert await error_of(call) == "internal_error"
+        else:
+            await call
+    (sent,) = slack.sent_files(channel)
+    assert (sent.name, sent.title, sent.content) == ("a.txt", "a", b"five!")
+    (message,) = (await client.conversations_history(channel=channel))["messages"]
+    assert message["blocks"][0]["block_id"] == "nonce"

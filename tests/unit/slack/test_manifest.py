@@ -35,6 +35,8 @@ SCOPES_OF_METHODS = {
         "im:history",
         "mpim:history",
     },
+    "files.completeUploadExternal": {"files:write"},
+    "files.getUploadURLExternal": {"files:write"},
     "files.info": {"files:read"},
     "reactions.add": {"reactions:write"},
     "reactions.remove": {"reactions:write"},
