@@ -301,7 +301,8 @@ def _answer_command(
         skips_lane=True,
         choices=done.choices,
     )
-    return _accepted("command", row_id, way.session)
+    accepted = _accepted("command", row_id, way.session)
+    return replace(accepted, answer=done.text, is_settled=done.is_settled)
 
 
 def _queue(

@@ -162,7 +162,9 @@ class Accepted:
 
     `inbox_id` is None when no row was kept (the mention rule without context). `decision` is one of
     queued, received, context, command, more, refused, ignored; `reason` says why for the last two.
-    `may_be_answered` tells a held request whether waiting for an answer makes sense.
+    `may_be_answered` tells a held request whether waiting for an answer makes sense. `answer` is
+    what a command came to, in words; `is_settled` whether giving it again would change nothing, so
+    that buttons about the same may go.
     """
 
     inbox_id: int | None
@@ -171,6 +173,8 @@ class Accepted:
     is_duplicate: bool = False
     session_key: str | None = None
     may_be_answered: bool = True
+    answer: str = ""
+    is_settled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,9 @@ from adapters.feishu.messenger import Messenger
 from adapters.feishu.names import Directory
 from adapters.feishu.outbound import MAX_SIZE, measure
 from adapters.feishu.posts import resource_of
+from adapters.feishu.pressed import PressedCards
 from adapters.feishu.recorded import read_recorded
+from adapters.feishu.references import Asked
 from adapters.feishu.signs import Signs
 from adapters.feishu.threads import TopicHistory
 from adapters.health import Health
@@ -80,6 +82,7 @@ class FeishuAdapter:
         self._messenger = Messenger(name, config, self._api, clock)
         self._growth = Growth(name, self._api, self._messenger, clock)
         self._topics = TopicHistory(name, self._api, self._directory)
+        self._pressed = PressedCards(name, self._api)
         self._amend: Amend | None = None
         self._signs = Signs(name, config.typing_reaction, self._api, clock)
 
@@ -135,13 +138,16 @@ class FeishuAdapter:
 
     def intake(self, accept: Accept) -> Intake:
         """The doors for payloads, without a connection; call inside a running event loop."""
-        dispatcher = Dispatcher(self._name, accept, self._directory, self._amend)
+        dispatcher = Dispatcher(
+            self._name, accept, self._directory, self._amend, self._pressed.settle
+        )
         requests = SealedRequests(self._name, self._config, self._clock, dispatcher)
         return Intake(dispatcher, requests)
 
     async def close(self) -> None:
         """Close connections; may be called twice."""
         await self._signs.clear()
+        await self._pressed.close()
         await self._directory.close()
         await self._api.close()
 
@@ -206,8 +212,8 @@ class FeishuAdapter:
 
     async def typing(self, route: ReplyRoute, *, active: bool) -> None:
         """A reaction on the message that is being answered."""
-        if route.token:
-            await self._signs.show(route.token, active=active)
+        if asked := Asked.decode(route.token).message_id:
+            await self._signs.show(asked, active=active)
 
     @asynccontextmanager
     async def _account_watched(self) -> AsyncIterator[None]:

@@ -6,14 +6,17 @@ ours; what could not be stored is not, so that Feishu delivers it again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import structlog
 
+from adapters.feishu.buttons import PRESSED, answer_to_press, pressed_message
 from adapters.feishu.inbound import chat_of, event_type, parse_event
 from adapters.feishu.names import Directory
 from adapters.order import ArrivalOrder
 from adapters.payload import Json, object_of, text_of
 from clawbot.errors import StoreUnavailable
-from clawbot.messages import Amendment, InboundMessage
+from clawbot.messages import Accepted, Amendment, InboundMessage
 from clawbot.ports import Accept, Amend
 
 log = structlog.get_logger(__name__)
@@ -22,15 +25,25 @@ _CHAT_CHANGES = frozenset({"im.chat.updated_v1", "im.chat.disbanded_v1"})
 
 
 class Dispatcher:
-    """Gives payloads to `accept`, in order of arrival within a chat."""
+    """Gives payloads to `accept`, in order of arrival within a chat.
+
+    amend: told of what people take back. settle_card: told of a message whose buttons have done
+    their work, and of the command that was pressed.
+    """
 
     def __init__(
-        self, channel: str, accept: Accept, directory: Directory, amend: Amend | None
+        self,
+        channel: str,
+        accept: Accept,
+        directory: Directory,
+        amend: Amend | None,
+        settle_card: Callable[[str, str], None],
     ) -> None:
         self._channel = channel
         self._accept = accept
         self._amend = amend
         self._directory = directory
+        self._settle_card = settle_card
         self._order = ArrivalOrder()
 
     async def dispatch(self, payload: Json) -> Json | None:
@@ -53,8 +66,8 @@ class Dispatcher:
         message = parse_event(payload, self._directory.facts)
         try:
             if isinstance(message, InboundMessage):
-                await self._accept(message)
-            elif message.reason == "recalled" and self._amend is not None:
+                return self._answer(payload, await self._accept(message))
+            if message.reason == "recalled" and self._amend is not None:
                 await self._amend(self._recalled(payload))
             else:
                 log.info(
@@ -67,6 +80,16 @@ class Dispatcher:
             log.warning("feishu_not_stored", channel=self._channel, error=str(error))
             return None
         return {}
+
+    def _answer(self, payload: Json, accepted: Accepted) -> Json:
+        """The body of the acknowledgement: somebody who pressed a button sees what it came to."""
+        message_id, command = pressed_message(payload)
+        if not command:
+            return {}
+        if accepted.is_settled:
+            self._settle_card(message_id, command)
+        # A callback of the old kind is answered with a card or with nothing.
+        return answer_to_press(accepted) if event_type(payload) == PRESSED else {}
 
     def _recalled(self, payload: Json) -> Amendment:
         message_id = text_of(object_of(payload.get("event")).get("message_id"))

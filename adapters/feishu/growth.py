@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import structlog
 
 from adapters.feishu.api import FeishuApi
+from adapters.feishu.buttons import buttons_of
 from adapters.feishu.failures import SEQUENCE_CODES
 from adapters.feishu.messenger import Messenger
 from adapters.feishu.outbound import ELEMENT, card, card_text, closing_settings, content
@@ -93,7 +94,8 @@ class Growth:
         if reference.form == STREAM:
             await self._show_in_stream(reference, state, part)
         elif reference.form == CARD:
-            await self._api.redraw(reference.message_id, card(part.text, part.progress))
+            drawn = card(part.text, part.progress, buttons=buttons_of(part))
+            await self._api.redraw(reference.message_id, drawn)
         else:
             state.edits += 1
             kind, body = content(part.text, reference.form, part.progress)

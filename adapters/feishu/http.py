@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import structlog
 from aiohttp import web
 
+from adapters.feishu.buttons import old_press
 from adapters.feishu.config import FeishuConfig
 from adapters.feishu.dispatch import Dispatcher
 from adapters.feishu.seal import BadCiphertext, decrypt, is_same, is_signed, is_signed_callback
@@ -65,6 +66,8 @@ class SealedRequests:
         except _Refused as refusal:
             log.warning("feishu_request_refused", channel=self._channel, reason=str(refusal))
             return HttpAnswer(status=refusal.status, body=json.dumps({"msg": str(refusal)}))
+        if payload is None:
+            return HttpAnswer(status=200)
         if payload.get("type") == "url_verification":
             challenge = json.dumps({"challenge": text_of(payload.get("challenge"))})
             return HttpAnswer(status=200, body=challenge)
@@ -73,8 +76,10 @@ class SealedRequests:
             return HttpAnswer(status=500, body='{"msg": "not stored, send it again"}')
         return HttpAnswer(status=200, body=json.dumps(acknowledged))
 
-    def _open(self, method: str, headers: Mapping[str, str], body: bytes) -> Json:
-        """The payload in a request that Feishu surely sent. Raise _Refused."""
+    def _open(self, method: str, headers: Mapping[str, str], body: bytes) -> Json | None:
+        """The payload in a request that Feishu surely sent, None if nothing is to be done for it.
+        Raise _Refused.
+        """
         if method != "POST":
             raise _Refused(405, "POST only")
         if len(body) > self._max_body_bytes:
@@ -107,10 +112,13 @@ class SealedRequests:
     def _check_signature(self, headers: Mapping[str, str], body: bytes) -> None:
         if not is_signed(headers, body, self._key):
             raise _Refused(401, "bad signature" if _SIGNATURE in headers else "no signature")
+        if not self._is_fresh(headers):
+            raise _Refused(401, "too old or too new; compare this machine's clock")
+
+    def _is_fresh(self, headers: Mapping[str, str]) -> bool:
         stamp = headers.get("x-lark-request-timestamp", "")
         sent_s = int(stamp[:12]) if stamp.isascii() and stamp.isdigit() else 0
-        if abs(self._clock.now_ms() / 1000 - sent_s) > self._max_age_s:
-            raise _Refused(401, "too old or too new; compare this machine's clock")
+        return abs(self._clock.now_ms() / 1000 - sent_s) <= self._max_age_s
 
     def _check_token(self, payload: Json) -> None:
         """Events of 2.0 carry it in their header, those of 1.0 and the handshake on top."""
@@ -119,13 +127,16 @@ class SealedRequests:
         if self._token and not is_same(given, self._token):
             raise _Refused(401, "wrong verification token")
 
-    def _old_callback(self, outer: Json, headers: Mapping[str, str], body: bytes) -> Json:
-        """A card callback of the old kind has its own signature. Nothing is done for it, so that
-        its age does not matter.
+    def _old_callback(self, outer: Json, headers: Mapping[str, str], body: bytes) -> Json | None:
+        """A card callback of the old kind has its own signature, with the verification token. One
+        that cannot be verified, or is old, is answered, and does nothing.
         """
         if self._token and not is_signed_callback(headers, body, self._token):
             raise _Refused(401, "bad signature")
-        return {"header": {"event_type": "card.action.trigger_v1"}, "event": dict(outer)}
+        if not self._token or not self._is_fresh(headers):
+            log.info("feishu_ignored", channel=self._channel, reason="old_card_action")
+            return None
+        return old_press(outer)
 
 
 def _is_old_callback(outer: Json) -> bool:

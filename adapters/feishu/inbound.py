@@ -10,11 +10,13 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from adapters.feishu.buttons import PRESSED, PRESSED_OLD, parse_press
 from adapters.feishu.contents import Content, read_content
 from adapters.feishu.facts import Facts
 from adapters.feishu.legacy import is_legacy_message, modernised
 from adapters.feishu.posts import attachments_of
 from adapters.feishu.records import Told, told_by_card, told_by_forward, told_by_quote
+from adapters.feishu.references import Asked
 from adapters.feishu.words import Reader, first_id, join, read_mentions, trim
 from adapters.payload import Json, dump, number_of, object_of, storable, text_of
 from clawbot.messages import ChatType, Ignored, InboundMessage, Sender
@@ -39,8 +41,6 @@ _REASONS = {
     "im.chat.disbanded_v1": "chat_disbanded",
     "im.chat.access_event.bot_p2p_chat_entered_v1": "chat_entered",
     "application.bot.menu_v6": "menu",
-    "card.action.trigger": "card_action",
-    "card.action.trigger_v1": "card_action",
     "url.preview.get": "url_preview",
 }
 
@@ -58,7 +58,9 @@ def parse_event(payload: Json, facts: Facts) -> InboundMessage | Ignored:
     if app_id and facts.identity.app_id and app_id != facts.identity.app_id:
         return Ignored(reason="foreign_app")
     if kind != _MESSAGE:
-        return Ignored(reason=_REASONS.get(kind, "not_a_message"))
+        is_press = kind in {PRESSED, PRESSED_OLD}
+        reason = Ignored(reason=_REASONS.get(kind, "not_a_message"))
+        return parse_press(payload, facts) if is_press else reason
     event = object_of(payload.get("event"))
     message = object_of(event.get("message"))
     sender = _sender(object_of(event.get("sender")), facts)
@@ -162,7 +164,7 @@ def _read(payload: Json, message: Json, sender: Sender, facts: Facts) -> Inbound
         mentions_others=reader.mentions_others,
         command_text=own.replace("\u00a0", " ") if content.is_spoken else None,
         reply_to=_anchor(message_id, place, facts),
-        reply_token=message_id,
+        reply_token=Asked(message_id=message_id, is_direct=place.chat_type is ChatType.DM).encode(),
         is_incomplete=not all((sender.name, is_whole, reader.is_complete, quote.is_complete)),
         sent_at_ms=number_of(sent_at) or number_of(header.get("create_time")),
         attachments=tuple(attachments_of(message_id, content.files)),

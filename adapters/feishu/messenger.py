@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import structlog
 
 from adapters.feishu.api import FeishuApi, Sent
+from adapters.feishu.buttons import buttons_of
 from adapters.feishu.config import FeishuConfig
 from adapters.feishu.failures import CONTENT_CODES, GONE_CODES, LENGTH_CODES, SCOPE_CODES
 from adapters.feishu.outbound import card, card_reference, content, form_of, forms_after
-from adapters.feishu.references import CARD, POST, STREAM, TEXT, Reference
+from adapters.feishu.references import CARD, POST, STREAM, TEXT, Asked, Reference
 from clawbot.errors import NotSent, OutcomeUnknown, Rejected
 from clawbot.messages import MessageRef, OutboundPart, ReplyRoute
 from clawbot.ports import Clock
@@ -57,13 +58,15 @@ class Messenger:
     async def send(self, part: OutboundPart) -> Delivered:
         """Send a part, in a form that can grow if it will; raises as `ports.ChannelAdapter`."""
         if part.is_final or not part.route.can_edit:
-            form = form_of(part.text, self._config.answer_format)
-            return await self._in_some_form(part, form, part.key)
+            return await self._in_some_form(part, self._form_of(part), part.key)
         return await self._growing(part)
 
     async def resend(self, part: OutboundPart, uuid: str) -> None:
         """Send a part anew whose message cannot be changed any more."""
-        await self._in_some_form(part, form_of(part.text, self._config.answer_format), uuid)
+        await self._in_some_form(part, self._form_of(part), uuid)
+
+    def _form_of(self, part: OutboundPart) -> str:
+        return CARD if part.choices else form_of(part.text, self._config.answer_format)
 
     async def _growing(self, part: OutboundPart) -> Delivered:
         way = self._config.streaming
@@ -106,7 +109,7 @@ class Messenger:
         return await self._in_form(part, last, uuid)
 
     async def _in_form(self, part: OutboundPart, form: str, uuid: str) -> Delivered:
-        kind, body = content(part.text, form, part.progress)
+        kind, body = content(part.text, form, part.progress, buttons_of(part))
         return await self._as(part, _Shape(form=form, kind=kind, body=body), uuid)
 
     async def _as(self, part: OutboundPart, shape: _Shape, uuid: str) -> Delivered:
@@ -136,7 +139,8 @@ class Messenger:
         is gone.
         """
         in_thread = route.thread is not None
-        anchors = [route.reply_to, route.token if in_thread else None]
+        asked = Asked.decode(route.token).message_id
+        anchors = [route.reply_to, asked if in_thread else None]
         for anchor in dict.fromkeys(each for each in anchors if each):
             try:
                 return await self._api.reply(

@@ -17,6 +17,7 @@ from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 
 from adapters.feishu.references import CARD, POST, TEXT
+from adapters.payload import Json
 from adapters.tables import render_table
 
 MAX_SIZE = 28_000
@@ -64,18 +65,22 @@ def forms_after(form: str) -> tuple[str, ...]:
     return order[order.index(form) :]
 
 
-def content(markdown: str, form: str, progress: str = "") -> tuple[str, str]:
-    """The message type and content of an answer in this form."""
+def content(
+    markdown: str, form: str, progress: str = "", buttons: Json | None = None
+) -> tuple[str, str]:
+    """The message type and content of an answer in this form; only a card has buttons."""
     if form == CARD:
-        return "interactive", card(markdown, progress)
+        return "interactive", card(markdown, progress, buttons=buttons)
     if form == POST:
         nodes = [[{"tag": "md", "text": _with_progress(_post_text(markdown), progress)}]]
         return "post", _dump({"zh_cn": {"content": nodes}})
     return "text", _dump({"text": _with_progress(harmless(markdown), progress)})
 
 
-def card(markdown: str, progress: str = "", *, streaming: bool = False) -> str:
-    """A card that shows the text; `streaming`: one that will grow."""
+def card(
+    markdown: str, progress: str = "", *, streaming: bool = False, buttons: Json | None = None
+) -> str:
+    """A card that shows the text, and buttons below it; `streaming`: one that will grow."""
     config: dict[str, Any] = {"update_multi": True, "width_mode": "fill"}
     if streaming:
         config |= {
@@ -88,7 +93,8 @@ def card(markdown: str, progress: str = "", *, streaming: bool = False) -> str:
         }
     text = card_text(markdown, progress)
     element = {"tag": "markdown", "element_id": ELEMENT, "content": text}
-    return _dump({"schema": "2.0", "config": config, "body": {"elements": [element]}})
+    elements = [element] if buttons is None else [element, buttons]
+    return _dump({"schema": "2.0", "config": config, "body": {"elements": elements}})
 
 
 def card_reference(card_id: str) -> str:

@@ -1,4 +1,4 @@
-"""What a `MessageRef` of Feishu holds: enough to change the message from any process."""
+"""What a `MessageRef` and a route's token hold on Feishu: opaque to everybody else."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ STREAM = "stream"
 CARD = "card"
 POST = "post"
 TEXT = "text"
+
+_DIRECT = " direct"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,3 +44,21 @@ class Reference:
             card_id=text_of(fields.get("c")),
             since_ms=number_of(fields.get("t")) or 0,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The message that is being answered. is_direct: whether it stands in a direct chat."""
+
+    message_id: str
+    is_direct: bool = False
+
+    def encode(self) -> str:
+        """As the token of the answer's route."""
+        return self.message_id + (_DIRECT if self.is_direct else "")
+
+    @classmethod
+    def decode(cls, token: str | None) -> Asked:
+        """Back from the token."""
+        message_id = (token or "").removesuffix(_DIRECT)
+        return cls(message_id=message_id, is_direct=message_id != (token or ""))

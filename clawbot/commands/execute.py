@@ -24,12 +24,13 @@ LISTED = 20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
     """What a command came to. seq: its number in its session, if it took one. choices: what may be
-    commanded next.
+    commanded next. is_settled: whether giving it again would change nothing.
     """
 
     text: str
     seq: int | None = None
     choices: tuple[Choice, ...] = ()
+    is_settled: bool = False
 
 
 def execute(
@@ -51,7 +52,8 @@ def execute(
         return _about_sessions(tx, command, standing, like)
     if command.name in {"approve", "deny"}:
         voter = _voter(message, session, standing)
-        return Answered(text=votes.vote(tx, command, voter, like, now_ms))
+        text, is_settled = votes.vote(tx, command, voter, like, now_ms)
+        return Answered(text=text, is_settled=is_settled)
     if command.name in {"context", "compact"}:
         about = memory.context if command.name == "context" else memory.compact
         return Answered(text=about(tx, session, like))
@@ -60,7 +62,9 @@ def execute(
     if command.name == "new":
         done = stops.stop(tx, session, now_ms, new_epoch=True)
         return Answered(text=answer("new", like=like), seq=done.seq)
-    return _about_work(tx, command, message, session, model, now_ms, standing)
+    about_work = _about_work(tx, command, message, session, model, now_ms, standing)
+    # What it names has ended, now or before.
+    return replace(about_work, is_settled=command.name == "stop" and bool(command.words))
 
 
 def _voter(message: InboundMessage, session: SessionKey, standing: Standing | None) -> Voter:

@@ -11,17 +11,23 @@ from clawbot.store import approvals
 from clawbot.store.approvals import Decision, Voter
 
 REASON_CHARS = 500
+_OPEN = frozenset({"none", "several", "not_yours"})
 
 _ID = re.compile(rf"`?([0-9a-fA-F]{{{approvals.ID_BYTES * 2}}})`?(?:\s+(.*))?", re.DOTALL)
 
 
-def vote(tx: Transaction, command: Command, voter: Voter, like: str, now_ms: int) -> str:
-    """`/approve [ID]`, `/deny [ID] [reason]`; without an ID the only question that is open here."""
+def vote(
+    tx: Transaction, command: Command, voter: Voter, like: str, now_ms: int
+) -> tuple[str, bool]:
+    """`/approve [ID]`, `/deny [ID] [reason]`; without an ID the only question that is open here.
+
+    The answer, and whether the question is closed now.
+    """
     match = _ID.fullmatch(command.words)
     approval_id, reason = (match[1].lower(), match[2] or "") if match else (None, command.words)
     approves = command.name == "approve"
     if approves and match is None and command.words:
-        return answer("approval_unknown", like=like, id=command.words[:20])
+        return answer("approval_unknown", like=like, id=command.words[:20]), False
     decision = approvals.decide(
         tx,
         voter,
@@ -30,7 +36,8 @@ def vote(tx: Transaction, command: Command, voter: Voter, like: str, now_ms: int
         reason="" if approves else reason.strip()[:REASON_CHARS],
         now_ms=now_ms,
     )
-    return _told(decision, approval_id, like, approves=approves)
+    is_closed = decision.outcome not in _OPEN
+    return _told(decision, approval_id, like, approves=approves), is_closed
 
 
 def _told(decision: Decision, approval_id: str | None, like: str, *, approves: bool) -> str:

@@ -612,6 +612,37 @@ async def test_what_feishu_did_not_send_is_refused(
     assert recorder.texts == ["genuine", "genuine"]
 
 
+async def test_an_old_callback_is_signed_with_the_token_and_counts_while_it_is_fresh(
+    feishu: FeishuSimulator, recorder: Recorder, hooked: FeishuAdapter
+) -> None:
+    hook = feishu.webhook
+    assert hook is not None
+    body = {
+        "open_id": "ou_alice",
+        "open_message_id": "om_q",
+        "open_chat_id": "oc_team",
+        "token": "c-1",
+        "action": {"tag": "button", "value": {"clawbot": "/approve ab12", "chat": "oc_team"}},
+    }
+    assert (await hook.post_old_callback(body)).json() == {}
+    assert recorder.texts == ["/approve ab12"]
+    hook.clock_skew_s = -600
+    assert (await hook.post_old_callback(body)).status == 200  # answered, and nothing done
+    hook.clock_skew_s = 0
+    assert (await hook.post_old_callback(body, token="guessed")).status == 401
+    assert recorder.texts == ["/approve ab12"]
+
+
+async def test_an_old_callback_that_cannot_be_verified_does_nothing(
+    feishu: FeishuSimulator, recorder: Recorder
+) -> None:
+    async with receiving(feishu, recorder, "webhook", verification_token=None):
+        assert feishu.webhook is not None
+        body = {"open_message_id": "om_q", "action": {"value": {"clawbot": "/stop all"}}}
+        assert (await feishu.webhook.post_old_callback(body)).status == 200
+    assert recorder.texts == []
+
+
 async def test_without_a_key_the_token_decides() -> None:
     recorder = Recorder()
     async with FeishuSimulator(encrypted=False) as feishu:

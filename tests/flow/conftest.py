@@ -10,6 +10,7 @@ import pytest
 
 from clawbot.store import processes
 from tests.flow.daemon import Daemon, run_daemon, write_config
+from tests.simulators.feishu import FeishuSimulator
 from tests.simulators.model import ModelSimulator
 from tests.simulators.slack import SlackSimulator
 
@@ -17,6 +18,16 @@ from tests.simulators.slack import SlackSimulator
 @pytest.fixture
 async def slack() -> AsyncIterator[SlackSimulator]:
     async with SlackSimulator() as simulator:
+        yield simulator
+
+
+@pytest.fixture
+async def feishu() -> AsyncIterator[FeishuSimulator]:
+    """With two people and a group of theirs."""
+    async with FeishuSimulator(bot_name="clawbot", ack_timeout_s=1.0) as simulator:
+        simulator.create_user("alice", open_id="ou_alice")
+        simulator.create_user("bob", open_id="ou_bob")
+        simulator.create_group("team", ["alice", "bob"], chat_id="oc_team")
         yield simulator
 
 

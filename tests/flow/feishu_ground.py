@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from clawbot.ports import Tool
 from clawbot.store import processes
 from tests.flow.daemon import Daemon, run_daemon
 from tests.simulators.feishu import FeishuSimulator
@@ -37,9 +38,12 @@ async def feishu_daemon(
     feishu: FeishuSimulator,
     model: ModelSimulator,
     transport: str = "long_connection",
+    *,
+    tools: Sequence[Tool] = (),
+    limits: Mapping[str, Any] | None = None,
     **keys: Any,
 ) -> AsyncIterator[Daemon]:
-    """A worker and a Feishu channel, connected."""
+    """A worker with these further tools and a Feishu channel, connected."""
     provider = {"base_url": model.base_url("openai-chat"), "api_key": "made-up"}
     everyone = {"dm": ["*"], "groups": ["*"], "senders": ["*"]}
     config = {
@@ -47,12 +51,12 @@ async def feishu_daemon(
         "model": "openai-chat:scripted",
         "providers": {"openai-chat": provider},
         "web": {"enabled": False},
-        "limits": {"heartbeat_s": 1, "lease_s": 3, "grace_s": 2},
+        "limits": {"heartbeat_s": 1, "lease_s": 3, "grace_s": 2, **(limits or {})},
         "channels": {"feishu": {"allow": everyone, **feishu_keys(feishu, transport, **keys)}},
     }
     path = folder / "clawbot.yaml"
     path.write_text(json.dumps(config), encoding="utf-8")  # JSON is YAML
-    async with run_daemon(path, "worker", "feishu") as daemon:
+    async with run_daemon(path, "worker", "feishu", tools=tools) as daemon:
         await connect(daemon, feishu, transport)
         yield daemon
 

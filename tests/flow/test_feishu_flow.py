@@ -16,23 +16,6 @@ from tests.simulators.model import ModelSimulator, Reply
 from tests.simulators.model.script import echo
 
 
-@pytest.fixture
-async def feishu() -> AsyncIterator[FeishuSimulator]:
-    async with FeishuSimulator(bot_name="clawbot", ack_timeout_s=1.0) as simulator:
-        simulator.create_user("alice", open_id="ou_alice")
-        simulator.create_user("bob", open_id="ou_bob")
-        simulator.create_group("team", ["alice", "bob"], chat_id="oc_team")
-        yield simulator
-
-
-@pytest.fixture
-async def model() -> AsyncIterator[ModelSimulator]:
-    async with ModelSimulator() as simulator:
-        yield simulator
-        assert simulator.violations == []
-        assert simulator.unexpected == []
-
-
 @pytest.fixture(params=TRANSPORTS)
 def transport(request: pytest.FixtureRequest) -> str:
     return str(request.param)

@@ -7,7 +7,7 @@
     group {name, members?, topics?, topic_format?, declared_type?, with_bot?}
     say {chat, user, text, mention?, mentions?, mention_all?, quote?, thread?}
     send {chat, user, kind, content, quote?, thread?}  forward {chat, user, message_ids}
-    recall {message_id}  react {message_id, user, emoji?}  press {message_id, user, value}
+    recall {message_id}  react {message_id, user, emoji?}  press {message_id, user, button}
     add_bot {chat}  remove_bot {chat}  event {event_type, event}  send_payload {payload}
     sent {chat?, thread_id?}  wait_sent {count?, chat?, thread_id?, timeout_s?}
     wait_text {text, chat?, timeout_s?}  wait_connected {count?, timeout_s?}

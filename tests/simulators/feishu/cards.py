@@ -1,4 +1,6 @@
-"""Card JSON 2.0 as Feishu checks it: structure, size, number of tables; and what a person reads."""
+"""Card JSON 2.0 as Feishu checks it: structure, size, number of tables; and what a person reads
+and can press.
+"""
 
 import json
 import re
@@ -9,7 +11,10 @@ from .tenant import Json
 
 MAX_BYTES = 30 * 1024
 MAX_TABLES = 5
+MAX_DEPTH = 5
+TAGS = frozenset({"markdown", "div", "hr", "img", "column_set", "column", "button", "table"})
 _TABLE_RULE = re.compile(r"^ {0,3}\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_ELEMENT_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,19}")
 _FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
 _FOREIGN_IMAGE = re.compile(r"!\[[^\]]*\]\(https?://")
 
@@ -29,8 +34,56 @@ def parse_card(text: str) -> Json:
     elements = card.get("body", {}).get("elements")
     if not isinstance(elements, list) or not elements:
         raise ApiError(230099, "Failed to create card content, ext=ErrCode: 200621; no elements")
+    ids: set[str] = set()
+    for element in elements:
+        _check_element(element, ids, 0)
     check_text(text_of(card))
     return card
+
+
+def _check_element(element: object, ids: set[str], depth: int) -> None:
+    """Refuse what a card of 2.0 does not have: the `action` row of 1.0, for example."""
+    if not isinstance(element, dict) or depth > MAX_DEPTH:
+        raise _refused(200621, "parse card json")
+    tag, element_id = element.get("tag"), element.get("element_id")
+    if tag not in TAGS:
+        raise _refused(200861, f"unsupported tag {tag}")
+    if element_id is not None:
+        if not _ELEMENT_ID.fullmatch(str(element_id)) or element_id in ids:
+            raise _refused(200621, f"bad element_id {element_id}")
+        ids.add(element_id)
+    if tag == "markdown" and not isinstance(element.get("content"), str):
+        raise _refused(200621, "markdown without content")
+    if tag == "button":
+        _check_button(element)
+    inside = element.get({"column_set": "columns", "column": "elements"}.get(str(tag), ""), [])
+    if tag == "column_set" and not (
+        inside and all(isinstance(each, dict) and each.get("tag") == "column" for each in inside)
+    ):
+        raise _refused(200621, "column_set without columns")
+    for each in inside:
+        _check_element(each, ids, depth + 1)
+
+
+def _check_button(button: Json) -> None:
+    text = button.get("text")
+    if not isinstance(text, dict) or text.get("tag") not in {"plain_text", "lark_md"}:
+        raise _refused(200621, "button without text")
+    if not text.get("content"):
+        raise _refused(200621, "button without text")
+    behaviors = button.get("behaviors")
+    if not isinstance(behaviors, list) or not behaviors:
+        raise _refused(200621, "button without behaviors")
+    for behavior in behaviors:
+        kind = behavior.get("type")
+        if kind == "callback" and not isinstance(behavior.get("value"), dict | str):
+            raise _refused(200621, "callback without value")
+        if kind not in {"callback", "open_url"}:
+            raise _refused(200621, f"unknown behavior {kind}")
+
+
+def _refused(code: int, why: str) -> ApiError:
+    return ApiError(230099, f"Failed to create card content, ext=ErrCode: {code}; {why}")
 
 
 def check_text(text: str) -> None:
@@ -72,7 +125,21 @@ def elements_of(card: Json) -> list[Json]:
 
 def text_of(card: Json) -> str:
     """What a person reads on it."""
-    return "\n".join(str(element.get("content", "")) for element in elements_of(card))
+    texts = [element["content"] for element in elements_of(card) if "content" in element]
+    return "\n".join(map(str, texts))
+
+
+def buttons_on(card: Json) -> list[tuple[str, object]]:
+    """The buttons that a person can press: what stands on each, and what it sends."""
+    found: list[tuple[str, object]] = []
+    waiting: list[Any] = elements_of(card)[::-1]
+    while waiting:
+        element = waiting.pop()
+        if element.get("tag") == "button":
+            values = [b.get("value") for b in element["behaviors"] if b.get("type") == "callback"]
+            found += [(str(element["text"]["content"]), value) for value in values]
+        waiting += [*element.get("columns", []), *element.get("elements", [])][::-1]
+    return found
 
 
 def find_element(card: Json, element_id: str) -> Json:

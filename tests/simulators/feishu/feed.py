@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from .bell import Bell
+from .callbacks import problem_of
 from .tenant import Json
 
 State = Literal["held", "pending", "acked", "lost"]
@@ -154,7 +155,7 @@ class Feed:
                 await asyncio.sleep(delays[number - 1])
             if delivery.state == "acked":  # a late one, while the delay ran
                 break
-            outcome = await self._attempt(delivery)
+            outcome = self._judged(delivery, await self._attempt(delivery))
             if outcome.acked:
                 delivery.state, delivery.answer = "acked", outcome.answer
                 delivery.acks += 1
@@ -165,6 +166,14 @@ class Feed:
             delivery.state = "lost"
         delivery.settled.set()
         self._bell.ring()
+
+    def _judged(self, delivery: Delivery, outcome: Outcome) -> Outcome:
+        """A callback is answered only by what Feishu can show."""
+        if not outcome.acked or not delivery.is_callback:
+            return outcome
+        if problem := problem_of(outcome.answer):
+            return Outcome(acked=False, reason=f"bad answer: {problem}")
+        return outcome
 
     async def _attempt(self, delivery: Delivery) -> Outcome:
         if self.transport is None:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .callbacks import show
+from .cards import buttons_on
 from .feed import Delivery, Feed
 from .shapes import envelope, mention, received
 from .tenant import Chat, Json, Message, Tenant, User
@@ -113,21 +115,40 @@ class People:
             },
         )
 
-    async def press_button(self, message_id: str, user: str, value: Json) -> Delivery:
-        """Press a button on a card; the answer is in the delivery once it is settled."""
+    async def press_button(self, message_id: str, user: str, button: str | Json) -> Delivery:
+        """Press the button with these words on it, or one that sends any value; the answer is in
+        the delivery once it is settled.
+        """
         message = self.tenant.find_message(message_id)
+        value = self._value_of(message, button) if isinstance(button, str) else button
         operator = {**self.tenant.find_user(user).ids, "tenant_key": self.tenant.tenant_key}
         context = {"open_message_id": message.id, "open_chat_id": message.chat_id}
-        return self._push(
+        delivery = self._push(
             "card.action.trigger",
             {
                 "operator": operator,
-                "token": "c-made-up",
+                "token": self.tenant.new_id("c-"),
                 "action": {"value": value, "tag": "button"},
                 "host": "im_message",
                 "context": context,
             },
         )
+        self.feed.spawn(self._show(delivery, message.id))
+        return delivery
+
+    async def _show(self, delivery: Delivery, message_id: str) -> None:
+        """Show the card that the answer brings, if it brings one."""
+        await delivery.settled.wait()
+        if delivery.state == "acked":
+            show(self.tenant, message_id, delivery.answer)
+
+    def _value_of(self, message: Message, label: str) -> object:
+        card = self.tenant.cards.get(message.card_id)
+        content = json.loads(message.content) if card is None else card.content
+        buttons = dict(buttons_on(content))
+        if label not in buttons:
+            raise LookupError(f"feishu simulator: no button {label!r} on {message.id}")
+        return buttons[label]
 
     async def add_bot(self, chat: str) -> None:
         """Invite the bot."""

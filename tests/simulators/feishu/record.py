@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from .bell import Bell
-from .cards import readable, text_of
+from .cards import buttons_on, readable, text_of
 from .feed import Delivery, Feed
 from .long_connection import LongConnection
 from .open_api import Call, OpenApi
@@ -20,7 +20,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentMessage:
-    """A message the bot sent, as it stands now. `streaming`: its card still looks unfinished."""
+    """A message the bot sent, as it stands now. `streaming`: its card still looks unfinished;
+    `buttons`: what stands on those that can be pressed.
+    """
 
     id: str
     chat: str
@@ -36,6 +38,7 @@ class SentMessage:
     streaming: bool
     was_streaming: bool
     deleted: bool
+    buttons: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -65,6 +68,12 @@ class Record:
         """The app's reactions on a message now."""
         found = self.tenant.find_message(message_id).reactions.values()
         return [each.emoji for each in found if each.by_app]
+
+    def buttons(self, message_id: str) -> dict[str, object]:
+        """What the buttons of a message send when they are pressed, by what stands on them."""
+        message = self.tenant.find_message(message_id)
+        card = self.tenant.cards.get(message.card_id)
+        return dict(buttons_on(json.loads(message.content) if card is None else card.content))
 
     def calls(self, api: str | None = None) -> list[Call]:
         """The recorded calls, in order of arrival."""
@@ -152,6 +161,9 @@ class Record:
             streaming=bool(config.get("streaming_mode")),
             was_streaming=card is not None and card.was_streaming,
             deleted=message.deleted,
+            buttons=tuple(
+                label for label, _ in buttons_on(inline if card is None else card.content)
+            ),
         )
 
     def _summary(self) -> str:

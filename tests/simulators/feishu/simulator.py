@@ -89,6 +89,7 @@ class FeishuSimulator:
         self.sent = record.sent
         self.posted = record.posted
         self.reactions = record.reactions
+        self.buttons = record.buttons
         self.calls = record.calls
         self.deliveries = record.deliveries
         self.acked = record.acked

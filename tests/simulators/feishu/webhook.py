@@ -6,7 +6,9 @@ import json
 import os
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
 from Crypto.Cipher import AES
@@ -78,15 +80,28 @@ class Webhook:
         self, body: bytes, *, signature: str | None = None, signed: bool = True
     ) -> HttpAnswer:
         """Post any bytes, signed, with another signature, or without one."""
-        headers = {"Content-Type": "application/json; charset=utf-8"}
-        if self.encrypt_key and signed:
-            stamp, nonce = str(int(time.time() + self.clock_skew_s)), secrets.token_hex(8)
-            digest = hashlib.sha256(f"{stamp}{nonce}{self.encrypt_key}".encode() + body)
-            headers |= {
-                "X-Lark-Request-Timestamp": stamp,
-                "X-Lark-Request-Nonce": nonce,
-                "X-Lark-Signature": signature or digest.hexdigest(),
-            }
+        headers = self._signed(body, self.encrypt_key) if self.encrypt_key and signed else {}
+        return await self._post(
+            body, headers | ({"X-Lark-Signature": signature} if signature else {})
+        )
+
+    async def post_old_callback(self, callback: Json, *, token: str = "") -> HttpAnswer:
+        """Post a card callback of the old kind: flat, in clear text, signed in its own way."""
+        body = json.dumps(callback).encode()
+        return await self._post(body, self._signed(body, token or self._token, hashlib.sha1))
+
+    def _signed(
+        self, body: bytes, secret: str, digest: Callable[[bytes], Any] = hashlib.sha256
+    ) -> dict[str, str]:
+        stamp, nonce = str(int(time.time() + self.clock_skew_s)), secrets.token_hex(8)
+        return {
+            "X-Lark-Request-Timestamp": stamp,
+            "X-Lark-Request-Nonce": nonce,
+            "X-Lark-Signature": digest(f"{stamp}{nonce}{secret}".encode() + body).hexdigest(),
+        }
+
+    async def _post(self, body: bytes, headers: dict[str, str]) -> HttpAnswer:
+        headers = {"Content-Type": "application/json; charset=utf-8", **headers}
         async with self._session.post(
             self.url,
             data=body,

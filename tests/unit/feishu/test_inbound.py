@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from adapters.feishu.facts import Facts, Identity
 from adapters.feishu.inbound import chat_of, needs_chat, parse_event
+from adapters.feishu.references import Asked
 from clawbot.messages import ChatType, Ignored, InboundMessage
 from tests.unit.feishu.events import (
     BOB,
@@ -268,7 +269,8 @@ def test_a_recalled_quote_and_one_that_cannot_be_had_leave_the_own_words() -> No
 @pytest.mark.parametrize("declared", ["p2p", "private"])
 def test_a_direct_chat_goes_by_either_name(declared: str) -> None:
     message = parsed(chat_type=declared)
-    assert (message.chat_type, message.reply_to, message.reply_token) == (ChatType.DM, None, "om_1")
+    assert (message.chat_type, message.reply_to) == (ChatType.DM, None)
+    assert Asked.decode(message.reply_token) == Asked(message_id="om_1", is_direct=True)
 
 
 def test_a_topic_is_its_thread_id_and_answers_stand_at_its_root() -> None:
