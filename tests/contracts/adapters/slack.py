@@ -77,7 +77,9 @@ class SlackGround:
 
     def shown(self) -> list[str]:
         """See `Ground`."""
-        return [html.unescape(sent.shown) for sent in self._slack.sent(self.chat_id)]
+        return [
+            html.unescape(sent.shown) for sent in self._slack.sent(self.chat_id) if not sent.files
+        ]
 
     def tries(self) -> int:
         """See `Ground`."""
@@ -85,7 +87,7 @@ class SlackGround:
 
     def files(self) -> list[tuple[str, bytes]]:
         """See `Ground`."""
-        return []
+        return [(file.name, file.content) for file in self._slack.sent_files(self.chat_id)]
 
     def trouble_next(self, trouble: Trouble) -> None:
         """See `Ground`."""
