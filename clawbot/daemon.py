@@ -21,7 +21,8 @@ from clawbot.channel_board import ChannelBoard
 from clawbot.child_process import ChildProcess
 from clawbot.clock import SystemClock
 from clawbot.config import Config
-from clawbot.hosting import HostedPart
+from clawbot.errors import StoreAway
+from clawbot.hosting import AWAY_PAUSE_S, HostedPart
 from clawbot.housekeeping import Housekeeping
 from clawbot.notify import VARIABLES, Notifier
 from clawbot.part_process import run_part
@@ -144,7 +145,7 @@ async def run_daemon(
     """
     url_file = config.state_dir / WEB_URL_FILE
     await asyncio.to_thread(url_file.unlink, missing_ok=True)
-    store = await open_store(config)
+    store = await _open_patiently(config)
     try:
         parts = parts_of(config)
         if config_path is None:
@@ -162,6 +163,23 @@ async def run_daemon(
         return await daemon.run(children, beside)
     finally:
         await store.close()
+
+
+async def _open_patiently(config: Config) -> Store:
+    """Open the store, as soon as it is there: after a power cut all machines start at once."""
+    has_waited = False
+    while True:
+        try:
+            store = await open_store(config)
+        except StoreAway as error:
+            if not has_waited:
+                log.warning("store_away", error=error)
+            has_waited = True
+            await asyncio.sleep(AWAY_PAUSE_S)
+        else:
+            if has_waited:
+                log.info("store_back")
+            return store
 
 
 class Daemon:

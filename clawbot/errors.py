@@ -6,6 +6,7 @@ and an error id, never `str(error)`.
 
 from __future__ import annotations
 
+import errno
 import uuid
 
 
@@ -34,6 +35,16 @@ class ConfigError(ClawbotError):
 
 class StartupError(ClawbotError):
     """A part cannot start: a port is taken, a directory read-only, or another daemon holds it."""
+
+
+class StoreAway(StartupError):
+    """The database cannot be reached, or takes no writes; it may come back by itself."""
+
+
+def startup_error_of(error: OSError) -> type[StartupError]:
+    """StoreAway where the disk is full or was made read-only, which passes; else StartupError."""
+    passes = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
+    return StoreAway if error.errno in passes else StartupError
 
 
 class SchemaMismatch(StartupError):

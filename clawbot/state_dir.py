@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from clawbot.errors import StartupError
+from clawbot.errors import StartupError, startup_error_of
 from clawbot.session_key import SessionKey
 
 LOCK_FILE = "run.lock"
@@ -26,14 +26,17 @@ def transcript_dir(state_dir: Path, session: SessionKey) -> Path:
 
 
 def prepare_state_dir(path: Path) -> None:
-    """Make the directory (for its owner alone) and prove that it can be written."""
+    """Make the directory (for its owner alone) and prove that it can be written.
+
+    Raise StartupError; StoreAway where the disk is the reason.
+    """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         (path / PRIVATE_MARK).touch(mode=0o600)
         with tempfile.TemporaryFile(dir=path):
             pass
     except OSError as error:
-        raise StartupError(
+        raise startup_error_of(error)(
             f"state_dir {path}: cannot be written: {error.strerror}; "
             "give the directory to clawbot's user or set another state_dir"
         ) from error

@@ -5,7 +5,8 @@ a command, `clawbot.hosting` one of a part in this process. The supervisor knows
 
 A child that ends is restarted with growing, jittered delays; after `budget` short runs in a row it
 is `degraded` and tried rarely; with exit code 78 it is `broken` and left alone, for an admin must
-act. None of this touches the other children.
+act; one that ended because the store is away is tried again soon, for as long as that lasts. None
+of this touches the other children.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ log = structlog.get_logger(__name__)
 
 EXIT_BAD_CONFIG = 78
 """EX_CONFIG of sysexits.h; systemd's RestartPreventExitStatus= names it too."""
+
+EXIT_STORE_AWAY = 69
+"""EX_UNAVAILABLE: the store was out of reach. That is no fault of the child's and not counted."""
 
 RELEASE_TIMEOUT_S = 10.0
 
@@ -179,6 +183,9 @@ class Supervisor:
                     replace(self._status[child.name], state=ChildState.BROKEN, exit_code=code)
                 )
                 return True
+            if code == EXIT_STORE_AWAY:
+                await self._wait_for_restart(child, code, 0, stopping)
+                continue
             is_short = self._clock.monotonic() - begun < self._policy.short_run_s
             short_runs = short_runs + 1 if is_short else 0
             await self._wait_for_restart(child, code, short_runs, stopping)

@@ -67,8 +67,13 @@ class Worker:
         self._stragglers: set[asyncio.Task[Any]] = set()
         self._none_running = asyncio.Event()
         self._none_running.set()
+        self._has_begun = asyncio.Event()
         self._hearing: asyncio.Task[bool] | None = None
         self._is_short = self._was_freed = False
+
+    async def ready(self) -> None:
+        """See `ports.Readiness`: it claims turns."""
+        await self._has_begun.wait()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Claim and run turns until `stop`; then finish or give back what runs, within the grace.
@@ -76,6 +81,7 @@ class Worker:
         Raise LeaseLost when others may have taken this worker's turns over.
         """
         await self._heartbeat.begin()
+        self._has_begun.set()
         async with asyncio.TaskGroup() as group:
             side_tasks = [
                 group.create_task(self._heartbeat.run(), name="heartbeat"),

@@ -91,6 +91,11 @@ class Cluster:
 
     def stop(self) -> None:
         """Stop the server by its pid and remove its files; a second call does nothing."""
+        self.halt()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def halt(self) -> None:
+        """Stop the server and keep its files."""
         server, self._server = self._server, None
         if server is not None and server.poll() is None:
             server.send_signal(signal.SIGINT)  # a fast shutdown: connections are closed
@@ -99,7 +104,11 @@ class Cluster:
             except subprocess.TimeoutExpired:
                 server.send_signal(signal.SIGQUIT)  # at once, its children too
                 server.wait(STOP_TIMEOUT_S)
-        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def resume(self) -> None:
+        """Start the server again after `halt`, where it was."""
+        if not self._serve_on_port():
+            raise PostgresUnavailableError(f"port {self.port} was taken meanwhile")
 
     @property
     def pid(self) -> int | None:

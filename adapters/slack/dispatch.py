@@ -99,7 +99,9 @@ class Dispatcher:
             )
 
         app = AsyncApp(
-            name="clawbot",  # else Bolt reads source files to find one
+            # Without a name Bolt reads source files to find one; and it names a logger after it,
+            # which is quiet as ours is: so it must not be the name of anybody else's.
+            name=quiet_logger().name,
             client=client,
             signing_secret="",
             authorize=authorize,

@@ -5,21 +5,26 @@ The daemon's modules are imported when a command needs them, so that a quick com
 
 from __future__ import annotations
 
+import errno
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import structlog
 import typer
 import uvloop
 
 from clawbot.cli.options import DEFAULT_CONFIG, ConfigPath
 from clawbot.config import Config, load_config
-from clawbot.errors import ConfigError
+from clawbot.errors import ConfigError, StoreAway
 from clawbot.logs import configure_logs, name_process
 from clawbot.state_dir import hold_state_dir, prepare_state_dir
 
 if TYPE_CHECKING:
     from clawbot.daemon import RunnablePart
+
+AWAY_PAUSE_S = 5.0
 
 
 def register(app: typer.Typer) -> None:
@@ -85,8 +90,23 @@ def _begin(path: Path, role: str) -> Config:
     config = load_config(path)
     configure_logs(config.log, config.secrets())
     name_process(role)
-    prepare_state_dir(config.state_dir)
+    _prepare_patiently(config.state_dir)
     return config
+
+
+def _prepare_patiently(state_dir: Path) -> None:
+    """Prepare it, as soon as its disk has room; what else is wrong with it is told at once."""
+    has_waited = False
+    while True:
+        try:
+            return prepare_state_dir(state_dir)
+        except StoreAway as error:
+            if getattr(error.__cause__, "errno", None) == errno.EROFS:
+                raise
+            if not has_waited:
+                structlog.get_logger(__name__).warning("store_away", error=error)
+            has_waited = True
+            time.sleep(AWAY_PAUSE_S)
 
 
 def _run_alone(config: Config, part: RunnablePart) -> None:

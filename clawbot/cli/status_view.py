@@ -37,15 +37,18 @@ _REPLIES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """All that is shown. messages, replies: how many are in each state."""
+    """All that is shown. messages, replies: how many are in each state.
+    lease_ms: after how long a silent part counts as dead.
+    """
 
     processes: Rows
     channels: Rows
     messages: Mapping[str, int]
     replies: Mapping[str, int]
+    lease_ms: int
 
 
-async def status_of(_config: Config, store: Store) -> Status:
+async def status_of(config: Config, store: Store) -> Status:
     """Read it on one snapshot."""
     from clawbot.store import inbox, outbox, processes  # noqa: PLC0415 a quick command is quick
 
@@ -56,6 +59,7 @@ async def status_of(_config: Config, store: Store) -> Status:
             channels=rows["channels"],
             messages=inbox.count_by_state(tx),
             replies=outbox.count_by_state(tx),
+            lease_ms=round(config.limits.lease_s * 1000),
         )
 
     return await store.read(look)
@@ -91,6 +95,12 @@ def show(status: Status, supervisor_pid: int | None) -> None:
     _print(console, parts, "no part runs")
     if status.processes and all(row["role"] != "worker" for row in status.processes):
         console.print("No worker runs: messages are taken in and wait.", style="bold")
+    if status.processes and all(row["age_ms"] > status.lease_ms for row in status.processes):
+        console.print(
+            "No part has written to the database for so long: its disk may be full or read-only, "
+            "or nothing runs. Nothing is acknowledged meanwhile; it goes on by itself.",
+            style="bold",
+        )
     channels = Table("channel", "state", "last in", "last out", "what", title="Channels")
     live = {row["id"] for row in status.processes}
     for row in status.channels:

@@ -13,8 +13,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from sqlalchemy.exc import OperationalError
+
 from clawbot.channels import load
 from clawbot.config import Config
+from clawbot.errors import StoreAway
 from clawbot.ports import Part, Store
 from clawbot.state_dir import prepare_state_dir
 from clawbot.store import processes
@@ -26,7 +29,18 @@ STORE_FILE = "clawbot.db"
 
 
 async def open_store(config: Config) -> Store:
-    """Open the store that the config names, its schema up to date. Raise StartupError."""
+    """Open the store that the config names, its schema up to date.
+
+    Raise StartupError; StoreAway where it may be there again by itself.
+    """
+    try:
+        return await _open_store(config)
+    except OperationalError as error:  # it was there, and went away while it was made ready
+        reason = str(error.orig or error).partition("\n")[0]
+        raise StoreAway(f"store: {reason}; see that it can be reached and written") from error
+
+
+async def _open_store(config: Config) -> Store:
     if config.database is not None:
         await asyncio.to_thread(prepare_state_dir, config.state_dir)
         opens = await asyncio.to_thread(load, "clawbot.store.postgres:open_upgraded_store")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import structlog
 
-from clawbot.errors import StartupError
+from clawbot.errors import StartupError, startup_error_of
 from clawbot.store.ears import Ears
 
 log = structlog.get_logger(__name__)
@@ -70,7 +70,7 @@ class Doorbell:
         try:
             path, sock = await asyncio.to_thread(bind)
         except OSError as error:
-            raise StartupError(f"doorbell in {folder}: {error.strerror}") from error
+            raise startup_error_of(error)(f"doorbell in {folder}: {error.strerror}") from error
         return cls(folder, path, sock)
 
     def ring(self, topics: Iterable[str]) -> None:

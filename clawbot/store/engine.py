@@ -28,7 +28,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import Insert
 from sqlalchemy.pool import NullPool
 
-from clawbot.errors import StartupError
+from clawbot.errors import StartupError, StoreAway, startup_error_of
 from clawbot.ports import InsertOf, Store, Transaction, Unit, Wakeup
 from clawbot.store.checkpoints import Checkpoints
 from clawbot.store.doorbell import Doorbell
@@ -72,7 +72,9 @@ class SqliteTransaction:
 
 
 def open_sqlite_engine(path: Path) -> Engine:
-    """An engine whose transactions we begin and end ourselves. Raise StartupError."""
+    """An engine whose transactions we begin and end ourselves. Raise StartupError; StoreAway where
+    the disk, and not the file or its rights, is the reason.
+    """
     engine = create_engine(
         f"sqlite+pysqlite:///{path}",
         poolclass=NullPool,
@@ -103,8 +105,18 @@ def open_sqlite_engine(path: Path) -> Engine:
             if is_damaged
             else "see that the directory exists, is writable and has room"
         )
-        raise StartupError(f"store {path}: {_plain(error)}; {remedy}") from error
+        kind = StartupError if is_damaged or not _may_be_written(path) else StoreAway
+        raise kind(f"store {path}: {_plain(error)}; {remedy}") from error
     return engine
+
+
+def _may_be_written(path: Path) -> bool:
+    """Whether the rights of the file and its directory allow it, whatever the disk allows."""
+    try:
+        os.close(os.open(path, os.O_WRONLY))
+    except OSError as error:
+        return startup_error_of(error) is StoreAway
+    return True
 
 
 def while_busy(action: Callable[[], object]) -> None:

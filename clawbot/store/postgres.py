@@ -23,7 +23,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from clawbot.errors import StartupError
+from clawbot.errors import StoreAway
 from clawbot.ports import InsertOf, Store, Transaction, Unit, Wakeup
 from clawbot.store.ears import Ears
 from clawbot.store.group_commit import GroupCommit, Readers
@@ -36,6 +36,24 @@ CONNECT_TIMEOUT_S = 5
 STATEMENT_TIMEOUT_S = 30
 BELL = "clawbot"
 RECONNECT_S = 1.0
+
+# A network that swallows everything ends no connection by itself: each side gives the other up
+# after about this time, so that no lock is held and no writer hangs for as long as TCP would try.
+SILENCE_S = 10
+_WE_GIVE_UP: dict[str, Any] = {
+    "keepalives_idle": 4,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": SILENCE_S * 1000,
+}
+_SERVER_GIVES_UP = {
+    "statement_timeout": STATEMENT_TIMEOUT_S * 1000,
+    "idle_in_transaction_session_timeout": SILENCE_S * 1000,
+    "tcp_keepalives_idle": 4,
+    "tcp_keepalives_interval": 2,
+    "tcp_keepalives_count": 3,
+    "tcp_user_timeout": SILENCE_S * 1000,
+}
 
 _LEASE = text("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
 _NOTIFY = text("SELECT pg_notify(:bell, topic) FROM unnest(cast(:topics AS text[])) AS topic")
@@ -207,7 +225,10 @@ class Bell:
         while True:
             try:
                 async with await psycopg.AsyncConnection.connect(
-                    self._conninfo, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S
+                    self._conninfo,
+                    autocommit=True,
+                    connect_timeout=CONNECT_TIMEOUT_S,
+                    **_WE_GIVE_UP,
                 ) as connection:
                     await connection.execute(f"LISTEN {BELL}")
                     self.hears.set()
@@ -224,7 +245,7 @@ class Bell:
 
 
 def open_postgres_engine(url: str) -> Engine:
-    """An engine whose transactions we begin and end ourselves. Raise StartupError.
+    """An engine whose transactions we begin and end ourselves. Raise StoreAway.
 
     `url` is postgresql://USER:PASSWORD@HOST:PORT/DATABASE.
     """
@@ -234,7 +255,8 @@ def open_postgres_engine(url: str) -> Engine:
         isolation_level="AUTOCOMMIT",
         connect_args={
             "connect_timeout": CONNECT_TIMEOUT_S,
-            "options": f"-c statement_timeout={STATEMENT_TIMEOUT_S * 1000}",
+            "options": " ".join(f"-c {name}={value}" for name, value in _SERVER_GIVES_UP.items()),
+            **_WE_GIVE_UP,
             "application_name": "clawbot",
         },
     )
@@ -243,12 +265,12 @@ def open_postgres_engine(url: str) -> Engine:
     except Exception as error:
         where = make_url(url).render_as_string(hide_password=True)
         reason = str(_origin(error)).partition("\n")[0]
-        raise StartupError(f"store {where}: {reason}; see that the server runs") from error
+        raise StoreAway(f"store {where}: {reason}; see that the server runs") from error
     return engine
 
 
 async def open_postgres_store(url: str) -> PostgresStore:
-    """Open the store, whose schema must be up to date. Raise StartupError."""
+    """Open the store, whose schema must be up to date. Raise StoreAway."""
     engine = await asyncio.to_thread(open_postgres_engine, url)
     plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
     bell = Bell(plain)
@@ -257,7 +279,7 @@ async def open_postgres_store(url: str) -> PostgresStore:
             await bell.hears.wait()
     except TimeoutError as error:
         await bell.close()
-        raise StartupError("store: the server takes no listening connection") from error
+        raise StoreAway("store: the server takes no listening connection") from error
     return PostgresStore(engine, bell)
 
 

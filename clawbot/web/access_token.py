@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from clawbot.errors import StartupError
+from clawbot.errors import StartupError, startup_error_of
 
 TOKEN_FILE = "web.token"  # noqa: S105 the name of a file
 
@@ -24,7 +24,7 @@ def page_token(state_dir: Path, configured: SecretStr | None) -> str:
     try:
         return _kept(path) or _make(path)
     except OSError as error:
-        raise StartupError(
+        raise startup_error_of(error)(
             f"web.token: {path} cannot be read or made: {error.strerror}; give the directory to "
             "clawbot's user, or set web.token"
         ) from error

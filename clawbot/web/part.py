@@ -17,7 +17,7 @@ import structlog
 from aiohttp import web
 
 from clawbot.config import Config
-from clawbot.errors import StartupError
+from clawbot.errors import StartupError, startup_error_of
 from clawbot.lease import Heartbeat
 from clawbot.ports import Clock, Part, Store
 from clawbot.web.access_token import page_token, write_private
@@ -53,6 +53,7 @@ class WebPart:
         self._renderer = Renderer()
         self._feed = Feed(store, clock, self._renderer)
         self._runner: web.AppRunner | None = None
+        self._has_begun = asyncio.Event()
         self.url = ""
 
     @property
@@ -88,11 +89,16 @@ class WebPart:
             raise
         log.info("page_served", address=address(settings.host, port))
 
+    async def ready(self) -> None:
+        """See `ports.Readiness`: the page can be used."""
+        await self._has_begun.wait()
+
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop`. Raise StartupError, or LeaseLost when the store is out of reach."""
         await self.open()
         try:
             await self._heartbeat.begin()
+            self._has_begun.set()
             async with asyncio.TaskGroup() as group:
                 side_tasks = [
                     group.create_task(self._heartbeat.run(), name="heartbeat"),
@@ -137,7 +143,7 @@ class WebPart:
         except OSError as error:
             with suppress(OSError):
                 draft.unlink()
-            raise StartupError(
+            raise startup_error_of(error)(
                 f"{self._url_file}: cannot be written: {error.strerror}; give the directory to "
                 "clawbot's user or set another state_dir"
             ) from error

@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 WAIT_S = 30.0
@@ -46,31 +46,40 @@ async def start(
     *arguments: str,
     module: str = "clawbot",
     environ: Mapping[str, str] | None = None,
+    piped: bool = False,
 ) -> Command:
     """Start `clawbot ARGUMENTS --config CONFIG`; whoever starts it must end it.
 
     module: another program with the same command line. environ: added to this process's own.
+    piped: its output goes through a pipe, and is kept even where it may write no file.
     """
     words = [word for word in arguments if re.fullmatch(r"[\w.-]+", word)]
     output = config.parent / f"{'-'.join(words)}-{os.urandom(3).hex()}.log"
-    with output.open("wb") as log:
+    with output.open("wb") as log, ExitStack() as stack:
+        sink = log.fileno()
+        if piped:
+            source, sink = os.pipe()
+            stack.callback(os.close, source)
+            stack.callback(os.close, sink)
+            await asyncio.create_subprocess_exec("cat", stdin=source, stdout=log)
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", module, *arguments, "--config", str(config)),
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
+            stdout=sink,
+            stderr=sink,
             env={**os.environ, **(environ or {})},
         )
     return Command(process, output)
 
 
 @asynccontextmanager
-async def clawbot(config: Path, *arguments: str, module: str = "clawbot") -> AsyncIterator[Command]:
-    """Run `clawbot ARGUMENTS --config CONFIG`; at the end it is killed if it still runs.
-
-    module: another program with the same command line.
+async def clawbot(
+    config: Path, *arguments: str, module: str = "clawbot", piped: bool = False
+) -> AsyncIterator[Command]:
+    """Run `clawbot ARGUMENTS --config CONFIG`; at the end it is killed if it still runs. See
+    `start`.
     """
-    command = await start(config, *arguments, module=module)
+    command = await start(config, *arguments, module=module, piped=piped)
     try:
         yield command
     finally:

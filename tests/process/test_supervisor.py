@@ -11,13 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from clawbot import hosting
 from clawbot.child_process import ChildProcess
 from clawbot.clock import SystemClock
+from clawbot.errors import StoreAway, StoreUnavailable
 from clawbot.hosting import HostedPart
 from clawbot.ports import Part
 from clawbot.stopping import Stopping
 from clawbot.supervisor import (
     EXIT_BAD_CONFIG,
+    EXIT_STORE_AWAY,
     Child,
     ChildState,
     ChildStatus,
@@ -157,6 +160,15 @@ async def test_a_child_that_keeps_falling_is_degraded_and_the_others_go_on(
     assert await run.stop() == 0
 
 
+async def test_a_child_whose_store_is_away_is_never_degraded_for_it(
+    start: Start, file: Path
+) -> None:
+    run = start(child(file, "one", f"exit:{EXIT_STORE_AWAY}"))
+    await eventually(lambda: len(run.pids("one")) > QUICK.budget + 2)
+    assert ("one", ChildState.DEGRADED) not in run.history
+    assert await run.stop() == 0
+
+
 @pytest.mark.parametrize("refusal", ["broken", "revoked"])
 async def test_a_child_that_an_admin_must_mend_is_left_alone(
     start: Start, file: Path, refusal: str
@@ -278,3 +290,37 @@ async def test_a_part_in_one_process_that_does_not_drain_is_cut_off(
     run = start(hosted(file, "one", "stubborn", drain_s=0.01))
     await run.until("one", ChildState.UP)
     assert await run.stop() == 1
+
+
+async def test_a_part_waits_in_its_process_for_a_store_that_is_away_at_its_start(
+    start: Start, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosting, "AWAY_PAUSE_S", 0.01)
+    ids: list[str] = []
+
+    @asynccontextmanager
+    async def open_part(process_id: str) -> AsyncIterator[Part]:
+        ids.append(process_id)
+        if len(ids) < 20:
+            raise StoreAway if len(ids) % 2 else StoreUnavailable
+        yield BehavedPart(file, "steady", process_id)
+
+    run = start(Child(name="one", run=HostedPart(open_part=open_part, drain_s=20.0)))
+    await run.until("one", ChildState.UP)
+    assert run.state("one").restarts == 0
+    assert len(set(ids)) == 20  # what one of them may own, no other takes for its own
+    assert await run.stop() == 0
+
+
+async def test_a_part_that_waits_for_its_store_can_be_stopped(start: Start) -> None:
+    has_tried = asyncio.Event()
+
+    @asynccontextmanager
+    async def open_part(_process_id: str) -> AsyncIterator[Part]:
+        has_tried.set()
+        raise StoreAway
+        yield
+
+    run = start(Child(name="one", run=HostedPart(open_part=open_part, drain_s=20.0)))
+    await has_tried.wait()
+    assert await run.stop() == 0

@@ -5,6 +5,7 @@ import gc
 import hashlib
 import hmac
 import json
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlencode
@@ -85,6 +86,13 @@ def signed(body: bytes, *, at: str = str(NOW_S), secret: str = SECRET) -> dict[s
 async def posted(intake: Intake, body: bytes, kind: str = "application/json", **sign: str) -> int:
     headers = signed(body, **sign) | {"Content-Type": kind}
     return (await intake.handle_http("POST", headers, {}, body)).status
+
+
+async def test_a_message_does_not_silence_our_own_log(intake: Intake) -> None:
+    # Bolt gives the logger that is named as its app the level of the one it is handed.
+    await intake.handle_envelope(json.dumps(envelope(dm("hi"))))
+    for name in ("clawbot", "adapters", "slack"):
+        assert logging.getLogger(name).level != logging.CRITICAL
 
 
 async def test_an_envelope_is_acknowledged_when_it_is_stored(
