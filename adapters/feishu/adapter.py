@@ -20,6 +20,7 @@ from adapters.feishu.config import FeishuConfig
 from adapters.feishu.dispatch import Dispatcher
 from adapters.feishu.facts import Identity
 from adapters.feishu.failures import AUTH_CODES
+from adapters.feishu.files import MAX_FILE_BYTES
 from adapters.feishu.growth import Growth
 from adapters.feishu.http import HttpReceiver, SealedRequests
 from adapters.feishu.intake import Intake
@@ -69,6 +70,7 @@ class FeishuAdapter:
         edit_interval_s=_EDIT_INTERVAL_S,
         has_idempotency_keys=True,
         ends_growth=True,
+        max_file_bytes=MAX_FILE_BYTES,
     )
 
     def __init__(self, name: str, config: FeishuConfig, clock: Clock, timings: Timings) -> None:
@@ -200,6 +202,13 @@ class FeishuAdapter:
                 except NotSent as error:
                     raise OutcomeUnknown(str(error)) from error  # only the text is not shown yet
             return delivered.ref
+
+    async def upload(self, part: OutboundPart, data: bytes) -> MessageRef:
+        """Send a file, as what it is; its key makes the message unique, as in `send`."""
+        if part.file is None:
+            raise ValueError("upload without a file")
+        async with self._account_watched():
+            return await self._messenger.upload(part, part.file, data)
 
     def measure(self, text: str) -> int:
         """See `outbound.measure`."""

@@ -14,11 +14,19 @@ import structlog
 from adapters.feishu.api import FeishuApi, Sent
 from adapters.feishu.buttons import buttons_of
 from adapters.feishu.config import FeishuConfig
-from adapters.feishu.failures import CONTENT_CODES, GONE_CODES, LENGTH_CODES, SCOPE_CODES
+from adapters.feishu.failures import (
+    AUTH_CODES,
+    CONTENT_CODES,
+    GONE_CODES,
+    LENGTH_CODES,
+    SCOPE_CODES,
+)
+from adapters.feishu.files import Shape as FileShape
+from adapters.feishu.files import name_of, shapes_of
 from adapters.feishu.outbound import card, card_reference, content, form_of, forms_after
-from adapters.feishu.references import CARD, POST, STREAM, TEXT, Asked, Reference
+from adapters.feishu.references import CARD, FILE, POST, STREAM, TEXT, Asked, Reference
 from clawbot.errors import NotSent, OutcomeUnknown, Rejected
-from clawbot.messages import MessageRef, OutboundPart, ReplyRoute
+from clawbot.messages import MessageRef, OutboundFile, OutboundPart, ReplyRoute
 from clawbot.ports import Clock
 
 log = structlog.get_logger(__name__)
@@ -67,6 +75,38 @@ class Messenger:
 
     def _form_of(self, part: OutboundPart) -> str:
         return CARD if part.choices else form_of(part.text, self._config.answer_format)
+
+    async def upload(self, part: OutboundPart, file: OutboundFile, data: bytes) -> MessageRef:
+        """Send a file: in the first shape that Feishu takes. Only the message can be seen; what was
+        uploaded for nothing is forgotten by Feishu.
+        """
+        *others, last = shapes_of(file, data)
+        for tried in others:
+            try:
+                return await self._in_shape(part, file, data, tried)
+            except Rejected as error:
+                if error.code in AUTH_CODES | SCOPE_CODES:
+                    raise
+                told = {"form": tried.message, "error": str(error)}
+                log.info("feishu_form_refused", channel=self._channel, **told)
+        return await self._in_shape(part, file, data, last)
+
+    async def _in_shape(
+        self, part: OutboundPart, file: OutboundFile, data: bytes, shape: FileShape
+    ) -> MessageRef:
+        try:
+            if shape.upload == "image":
+                key = await self._api.upload_image(data)
+            else:
+                key = await self._api.upload_file(shape.upload, name_of(file), data)
+        except OutcomeUnknown as error:
+            raise NotSent(str(error)) from error  # nobody sees it yet
+        sent = await self._place(
+            part.route,
+            _Shape(form=FILE, kind=shape.message, body=shape.content(key)),
+            part.key,
+        )
+        return self._reference(part.route, sent, FILE, "")
 
     async def _growing(self, part: OutboundPart) -> Delivered:
         way = self._config.streaming

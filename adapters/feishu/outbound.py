@@ -44,6 +44,8 @@ def measure(markdown: str) -> int:
     """The size of a part in the unit of MAX_SIZE: its bytes within JSON within JSON, or a weight
     of its characters, whichever is more.
     """
+    if not markdown:
+        return 0
     inner = json.dumps(markdown, ensure_ascii=False)
     outer = json.dumps(inner, ensure_ascii=False)
     return max(len(outer.encode("utf-8", "replace")), _CHAR_WEIGHT * len(markdown))
@@ -73,8 +75,8 @@ def content(
         return "interactive", card(markdown, progress, buttons=buttons)
     if form == POST:
         nodes = [[{"tag": "md", "text": _with_progress(_post_text(markdown), progress)}]]
-        return "post", _dump({"zh_cn": {"content": nodes}})
-    return "text", _dump({"text": _with_progress(harmless(markdown), progress)})
+        return "post", dump_content({"zh_cn": {"content": nodes}})
+    return "text", dump_content({"text": _with_progress(harmless(markdown), progress)})
 
 
 def card(
@@ -94,12 +96,12 @@ def card(
     text = card_text(markdown, progress)
     element = {"tag": "markdown", "element_id": ELEMENT, "content": text}
     elements = [element] if buttons is None else [element, buttons]
-    return _dump({"schema": "2.0", "config": config, "body": {"elements": elements}})
+    return dump_content({"schema": "2.0", "config": config, "body": {"elements": elements}})
 
 
 def card_reference(card_id: str) -> str:
     """The content of a message that shows a card made before."""
-    return _dump({"type": "card", "data": {"card_id": card_id}})
+    return dump_content({"type": "card", "data": {"card_id": card_id}})
 
 
 def closing_settings(markdown: str) -> Mapping[str, Any]:
@@ -110,7 +112,7 @@ def closing_settings(markdown: str) -> Mapping[str, Any]:
 def card_text(markdown: str, progress: str = "") -> str:
     """The text of the element that grows."""
     text = _with_progress(_without_tables(markdown, keep=_MAX_TABLES), progress)
-    if len(_dump({"": text}).encode()) > _FRAME_LIMIT_BYTES:
+    if len(dump_content({"": text}).encode()) > _FRAME_LIMIT_BYTES:
         text = _with_progress(_escaped(markdown), progress)  # padded tables made it too large
     return text
 
@@ -206,5 +208,6 @@ def _summary(markdown: str) -> str:
     return harmless(" ".join(markdown.split()))[:60]
 
 
-def _dump(value: Any) -> str:
+def dump_content(value: Any) -> str:
+    """The content of a message is a text that holds JSON."""
     return json.dumps(value, ensure_ascii=False)

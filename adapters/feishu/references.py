@@ -10,6 +10,7 @@ STREAM = "stream"
 CARD = "card"
 POST = "post"
 TEXT = "text"
+FILE = "file"
 
 _DIRECT = " direct"
 
@@ -18,8 +19,8 @@ _DIRECT = " direct"
 class Reference:
     """A message that we sent.
 
-    form: stream (a card that grows by the card kit), card, post or text. card_id: of a stream.
-    since_ms: when it was sent; a card's sequence counts from here.
+    form: stream (a card that grows by the card kit), card, post, text or file. card_id: of a
+    stream. since_ms: when it was sent; a card's sequence counts from here.
     """
 
     message_id: str

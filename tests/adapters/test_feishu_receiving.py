@@ -303,7 +303,7 @@ async def test_a_busy_server_is_asked_again(
 async def test_a_broken_address_call_is_repeated(
     feishu: FeishuSimulator, recorder: Recorder, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("adapters.feishu.api.CALL_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("adapters.feishu.calls.CALL_TIMEOUT_S", 0.5)
     feishu.fail_next("ws.endpoint", how)
     async with receiving(feishu, recorder, "long_connection"):
         assert len(feishu.calls("ws.endpoint")) == 2

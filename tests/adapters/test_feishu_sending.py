@@ -207,7 +207,7 @@ async def test_a_topic_whose_first_message_is_gone_is_answered_at_the_question(
 async def test_a_part_whose_outcome_is_unknown_can_be_sent_again_and_stands_once(
     feishu: FeishuSimulator, how: str, is_final: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("adapters.feishu.api.CALL_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("adapters.feishu.calls.CALL_TIMEOUT_S", 0.5)
     async with opened(feishu) as adapter:
         feishu.fail_next("message.create", how)
         sending = part("oc_team", "**once**", is_final=is_final)

@@ -108,7 +108,7 @@ def _plain(result: object) -> object:
         case list():
             return [_plain(each) for each in result]
         case SentMessage():
-            return dataclasses.asdict(result)
+            return {**dataclasses.asdict(result), "data": len(result.data)}
         case Delivery():
             return {
                 name: getattr(result, name)

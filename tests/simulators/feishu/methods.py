@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .api_error import ApiError
 from .cards import parse_card
@@ -17,11 +17,12 @@ MAX_UUID = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A call as a method sees it. `ids`: what stands in the path."""
+    """A call as a method sees it. `ids`: what stands in the path; `files`: of a form."""
 
     ids: tuple[str, ...]
     body: Json
     query: dict[str, str]
+    files: dict[str, bytes] = field(default_factory=dict)
 
 
 Method = Callable[[Tenant, Request], Json]
@@ -112,11 +113,27 @@ def _check_content(tenant: Tenant, kind: str, content: object) -> str:
                     raise ApiError(230099, "Failed to create card content, ext=ErrCode: 200740")
                 return card_id
             parse_card(content)
+        case "image" | "file" | "audio" | "media":
+            _check_upload(tenant, kind, body)
         case "text" | "post":
             pass
         case _:
             raise ApiError(230001, f"unknown msg_type {kind}")
     return ""
+
+
+UPLOADED_AS = {"image": {"image"}, "audio": {"opus"}, "media": {"mp4"}}
+
+
+def _check_upload(tenant: Tenant, kind: str, body: Json) -> None:
+    """Refuse a key that is none, or that stands for something of another kind."""
+    key = body.get("image_key" if kind == "image" else "file_key")
+    upload = tenant.uploads.get(str(key))
+    if upload is None:
+        raise ApiError(230001, f"invalid {kind} key")
+    is_wrong = upload.kind == "image" if kind == "file" else upload.kind not in UPLOADED_AS[kind]
+    if is_wrong:
+        raise ApiError(230055, "The type of file upload does not match the type of message.")
 
 
 def _is_post(body: object) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from . import methods, methods_cards
+from . import methods, methods_cards, methods_files
 from .api_error import MESSAGES, ApiError
 from .bell import Bell
 from .faults import Fault, FaultPlan
@@ -96,6 +96,20 @@ APIS = (
         path=f"{_IM}/messages/{_ID}/resources/{_ID}",
         method=methods.get_resource,
     ),
+    Api(
+        name="image.create",
+        verb="POST",
+        path=f"{_IM}/images",
+        method=methods_files.create_image,
+        scope="im:resource",
+    ),
+    Api(
+        name="file.create",
+        verb="POST",
+        path=f"{_IM}/files",
+        method=methods_files.create_file,
+        scope="im:resource",
+    ),
     Api(name="chat.get", verb="GET", path=f"{_IM}/chats/{_ID}", method=methods.get_chat),
     Api(
         name="user.get",
@@ -150,6 +164,7 @@ class Call:
     api: str
     ids: tuple[str, ...] = ()
     body: Json = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
     query: dict[str, str] = field(default_factory=dict)
     at: float = 0.0
     fault: Fault | None = None
@@ -184,15 +199,13 @@ class OpenApi:
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Any call."""
-        try:
-            body = json.loads(await request.text() or "{}")
-        except (ValueError, UnicodeDecodeError):
-            body = {}
+        body, files = await _read(request)
         api, ids = _find(request.method, request.path)
         call = Call(
             api=api.name if api is not None else _unauthorised_name(request.path),
             ids=ids,
-            body=body if isinstance(body, dict) else {},
+            body=body,
+            files=files,
             query=dict(request.query),
             at=time.monotonic(),
         )
@@ -237,7 +250,7 @@ class OpenApi:
             raise ApiError(99991663)
         if api.scope and api.scope not in self.scopes:
             raise ApiError(99991672, f"Access denied. Required: [{api.scope}]")
-        request = Request(ids=call.ids, body=call.body, query=call.query)
+        request = Request(ids=call.ids, body=call.body, query=call.query, files=call.files)
         return api.method(self.tenant, request)
 
     def _token(self, call: Call) -> Json:
@@ -324,6 +337,23 @@ class OpenApi:
             return str(call.body.get("receive_id", ""))
         message = self.tenant.messages.get(call.ids[0]) if call.ids else None
         return message.chat_id if message is not None else ""
+
+
+async def _read(request: web.Request) -> tuple[Json, dict[str, bytes]]:
+    """A body: a JSON object, or the texts and the files of a form."""
+    if request.content_type != "multipart/form-data":
+        try:
+            body = json.loads(await request.text() or "{}")
+        except (ValueError, UnicodeDecodeError):
+            body = {}
+        return (body if isinstance(body, dict) else {}), {}
+    texts, files = {}, {}
+    for name, value in (await request.post()).items():
+        if isinstance(value, web.FileField):
+            files[name] = value.file.read()
+        else:
+            texts[name] = value
+    return texts, files
 
 
 def _find(verb: str, path: str) -> tuple[Api | None, tuple[str, ...]]:

@@ -13,7 +13,7 @@ from .cards import buttons_on, readable, text_of
 from .feed import Delivery, Feed
 from .long_connection import LongConnection
 from .open_api import Call, OpenApi
-from .tenant import Message, Tenant
+from .tenant import Message, Tenant, Upload
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentMessage:
     """A message the bot sent, as it stands now. `streaming`: its card still looks unfinished;
-    `buttons`: what stands on those that can be pressed.
+    `buttons`: what stands on those that can be pressed; `data`: the bytes of a file or picture.
     """
 
     id: str
@@ -39,6 +39,8 @@ class SentMessage:
     was_streaming: bool
     deleted: bool
     buttons: tuple[str, ...] = ()
+    file_name: str = ""
+    data: bytes = b""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -146,6 +148,7 @@ class Record:
         shown = readable(message.kind, message.content) if card is None else text_of(card.content)
         inline = json.loads(message.content) if message.kind == "interactive" else {}
         config = inline.get("config", {}) if card is None else card.content.get("config", {})
+        upload = self._upload_of(message)
         return SentMessage(
             id=message.id,
             chat=message.chat_id,
@@ -161,10 +164,17 @@ class Record:
             streaming=bool(config.get("streaming_mode")),
             was_streaming=card is not None and card.was_streaming,
             deleted=message.deleted,
+            file_name=upload.name,
+            data=upload.data,
             buttons=tuple(
                 label for label, _ in buttons_on(inline if card is None else card.content)
             ),
         )
+
+    def _upload_of(self, message: Message) -> Upload:
+        content = json.loads(message.content)
+        key = content.get("image_key") or content.get("file_key")
+        return self.tenant.uploads.get(str(key), Upload(kind="", name="", data=b""))
 
     def _summary(self) -> str:
         sent = [(m.chat, m.thread_id, m.text[:80]) for m in self.sent()[-5:]]

@@ -61,6 +61,15 @@ class Message:
     deleted: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """What the app uploaded for a message. kind: image, or a type of file."""
+
+    kind: str
+    name: str
+    data: bytes
+
+
 @dataclass(slots=True, kw_only=True)
 class Card:
     """A card of the card kit. `sequences` holds the numbers of all changes that were taken."""
@@ -109,6 +118,7 @@ class Tenant:
         self.messages: dict[str, Message] = {}
         self.cards: dict[str, Card] = {}
         self.files: dict[str, tuple[str, bytes]] = {}
+        self.uploads: dict[str, Upload] = {}
         self.uuids: dict[str, str] = {}
         self.posted: list[Message] = []
         self.bot = self.add_user(bot_name, app_id=self.app_id)
