@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import BaseModel, Field, PrivateAttr, SecretStr
 
 from clawbot.channels import CHANNEL_TYPES, ChannelType, load
 from clawbot.config_check import ConfigChecker, secret_file_keys, secrets_of
@@ -94,6 +94,12 @@ class Config(Section):
     """What is logged."""
     channels: dict[str, ChannelConfig] = Field(default={}, exclude=True)
     """The platform accounts, by the names given to them."""
+    _file: Path | None = PrivateAttr(default=None)
+
+    @property
+    def file(self) -> Path | None:
+        """The YAML that it was read from."""
+        return self._file
 
     def secrets(self) -> list[SecretStr]:
         """Every secret, for keeping them out of logs."""
@@ -128,6 +134,10 @@ class Config(Section):
                 f"write api_key: ${{{variable}}} and set {variable}"
             )
         return None
+
+    def commands_all(self, channel: str, user_id: str) -> bool:
+        """Whether somebody may command everything: an owner, or who reached us past the gate."""
+        return channel in BUILT_IN_CHANNELS or self.is_owner(channel, user_id)
 
     def is_owner(self, channel: str, user_id: str) -> bool:
         """Whether this person is one of the owners."""
@@ -179,6 +189,7 @@ class ChannelConfig:
     turns: TurnOverrides = field(default_factory=TurnOverrides)
     workdir: Literal["chat", "session"] = "chat"
     shared_dirs: tuple[Path, ...] = ()
+    tools: tuple[str, ...] | None = None
 
 
 def load_config(
@@ -201,6 +212,7 @@ def load_config(
         config = reader.config()
     if document.problems or config is None:
         raise ConfigError([str(problem) for problem in document.sorted_problems()])
+    config._file = path.absolute()  # noqa: SLF001  its own
     return config
 
 
@@ -286,6 +298,7 @@ class _Reader:
             turns=keys.turns,
             workdir=keys.workdir,
             shared_dirs=keys.shared_dirs,
+            tools=keys.tools,
         )
 
     def _check_models(self, config: Config, channels: Mapping[str, ChannelConfig]) -> None:

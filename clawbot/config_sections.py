@@ -297,3 +297,5 @@ class ChannelKeys(Section):
     """chat = all sessions of a chat work in one directory; session = each has its own."""
     shared_dirs: tuple[FolderPath, ...] = ()
     """Further directories that every session of this channel may use."""
+    tools: tuple[Text, ...] | None = None
+    """The tools of its sessions, as in `tools.offered`; left out, those."""

@@ -321,12 +321,14 @@ class ToolContext(Protocol):
     """What a tool is told of the turn and the call it runs in. Nothing of it outlives the call.
 
     work_dirs: where relative paths begin is the first. readable_dirs: those, and what else may be
-    read.
+    read. session_dir: what tools keep of the session. is_owner: whether only owners asked.
     """
 
     session: SessionKey
     work_dirs: Sequence[Path]
     readable_dirs: Sequence[Path]
+    session_dir: Path
+    is_owner: bool
     deadline: float
     reporter: Reporter
     stopping: asyncio.Event

@@ -24,6 +24,7 @@ from clawbot.agent.tokens import TokenCounter
 from clawbot.config import Config
 from clawbot.config_sections import ProviderConfig
 from clawbot.errors import ConfigError, ModelError
+from clawbot.history import ToolSpec
 from clawbot.journal import StoreJournal
 from clawbot.ports import Clock, Model, Reporter, Store, Transaction
 from clawbot.recollection import FOR_ANY_WINDOW
@@ -33,8 +34,8 @@ from clawbot.store import seeds
 from clawbot.store.claims import Claim
 from clawbot.tools.approvals import TurnApprovals
 from clawbot.tools.context import TurnContext
+from clawbot.tools.offer import ToolSets
 from clawbot.tools.outgoing import TurnFiles
-from clawbot.tools.registry import ToolRegistry
 from clawbot.work_dirs import make_work_dir, work_dirs_of
 
 log = structlog.get_logger(__name__)
@@ -59,7 +60,7 @@ class SessionRunner:
     clock: Clock
     agent: Agent
     models: ModelPool
-    tools: ToolRegistry
+    tools: ToolSets
     counter: TokenCounter
     compactor: Compactor
 
@@ -77,11 +78,15 @@ class SessionRunner:
         sent = [file for row in claim.rows for file in row.attachments]
         await received_files.place(self.store, sent, around.work_dirs[0])
         stopping = asyncio.Event()
-        bound = self.tools.bind(
+        bound = self.tools.of(name).bind(
             TurnContext(
                 session=claim.session,
                 work_dirs=around.work_dirs,
                 readable_dirs=(*around.work_dirs, saved.root),
+                session_dir=saved.root,
+                is_owner=all(
+                    self.config.commands_all(row.channel, row.sender.id) for row in claim.rows
+                ),
                 deadline=self.clock.monotonic() + self.config.turns.turn_timeout_s,
                 reporter=reporter,
                 stopping=stopping,
@@ -97,7 +102,7 @@ class SessionRunner:
             rules=system_prompt(instructions, ()), documents=documents_text(around.documents)
         )
         try:
-            memory = await self._memory(claim, journal, settings, pinned, saved)
+            memory = await self._memory(claim, journal, settings, pinned, saved, bound.specs)
             answer = await _with(self.agent, settings).run(
                 model=model,
                 memory=memory,
@@ -125,6 +130,7 @@ class SessionRunner:
         settings: TurnSettings,
         pinned: Pinned,
         saved: SavedTexts,
+        tools: tuple[ToolSpec, ...],
     ) -> WorkingMemory:
         """The working memory of the turn, with what the session has to remember."""
         model = memory_model(self.config, settings.model)
@@ -148,7 +154,7 @@ class SessionRunner:
             recollection,
             turn_id=claim.turn_id,
             pinned=pinned,
-            tools=self.tools.specs,
+            tools=tools,
             model=model,
             limits=limits,
             counter=self.counter,

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from clawbot.cli import chat, check, daemon, database, inspection, sessions
+from clawbot.cli import chat, check, daemon, database, doctor, inspection, sessions
 from clawbot.errors import (
     ConfigError,
     InvalidSessionKey,
@@ -33,6 +33,7 @@ app.add_typer(sessions.app, name="sessions")
 app.add_typer(database.app, name="db")
 daemon.register(app)
 inspection.register(app)
+doctor.register(app)
 chat.register(app)
 
 

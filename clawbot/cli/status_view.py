@@ -37,8 +37,8 @@ _REPLIES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """All that is shown. messages, replies: how many are in each state.
-    lease_ms: after how long a silent part counts as dead.
+    """All that is shown. messages, replies: how many are in each state. lease_ms: after how long a
+    silent part counts as dead. sandbox: what the config says of shell commands.
     """
 
     processes: Rows
@@ -46,6 +46,7 @@ class Status:
     messages: Mapping[str, int]
     replies: Mapping[str, int]
     lease_ms: int
+    sandbox: str
 
 
 async def status_of(config: Config, store: Store) -> Status:
@@ -60,6 +61,7 @@ async def status_of(config: Config, store: Store) -> Status:
             messages=inbox.count_by_state(tx),
             replies=outbox.count_by_state(tx),
             lease_ms=round(config.limits.lease_s * 1000),
+            sandbox=config.tools.sandbox,
         )
 
     return await store.read(look)
@@ -73,6 +75,7 @@ def show_json(status: Status, supervisor_pid: int | None) -> None:
         "channels": status.channels,
         "messages": dict(status.messages),
         "replies": dict(status.replies),
+        "sandbox": status.sandbox,
     }
     typer.echo(json.dumps(data, default=str))
 
@@ -112,6 +115,11 @@ def show(status: Status, supervisor_pid: int | None) -> None:
         )
     _print(console, channels, "no channel")
     console.print(f"Messages: {_counted(status.messages, _MESSAGES)}")
+    if status.sandbox == "none":
+        console.print(
+            "Shell commands run WITHOUT A SANDBOX (tools.sandbox: none) and can read all secrets.",
+            style="bold red",
+        )
     console.print(f"Replies: {_counted(status.replies, _REPLIES)}")
 
 

@@ -34,7 +34,8 @@ class FileSender(Protocol):
 class TurnContext:
     """One turn's session, work directories (the first is where relative paths begin) and bounds.
 
-    readable_dirs: the work directories, and what else may be read.
+    readable_dirs: the work directories, and what else may be read. session_dir: one of these, where
+    tools keep what belongs to the session. is_owner: whether all who are answered are owners.
     deadline: when the turn must end, by the clock's `monotonic`. stopping: set when it is stopped.
     approvals: None where there are no people to ask. file_sender: None where there is no chat.
     call: the call that this is the context of. call_effects: what it wants written with its result.
@@ -43,6 +44,8 @@ class TurnContext:
     session: SessionKey
     work_dirs: Sequence[Path]
     readable_dirs: Sequence[Path]
+    session_dir: Path
+    is_owner: bool
     deadline: float
     reporter: Reporter
     stopping: asyncio.Event

@@ -2,40 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import structlog
 
 from clawbot.config import Config
 from clawbot.ports import Clock, Tool
+from clawbot.tools.background import Background
+from clawbot.tools.bash import Bash
 from clawbot.tools.edit_file import EditFile
 from clawbot.tools.glob import Glob
 from clawbot.tools.grep import Grep
 from clawbot.tools.list_dir import ListDir
+from clawbot.tools.process import Process
 from clawbot.tools.read_file import ReadFile
 from clawbot.tools.registry import ToolLimits, ToolRegistry
+from clawbot.tools.sandbox import Sandbox, SandboxRules, Unconfined, find_sandbox
 from clawbot.tools.send_file import SendFile
 from clawbot.tools.write_file import WriteFile
 
+log = structlog.get_logger(__name__)
+
+CALL_S = 300.0
+COMMAND_GRACE_S = 30.0
 MOST_RESULT_CHARS = 32_000_000
 SEARCH_THREADS = 4
 """Searches of all sessions share these; a long one holds up other searches and nothing else."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSets:
+    """The tools of sessions: those of most, and of channels that have others."""
+
+    general: ToolRegistry
+    of_channels: Mapping[str, ToolRegistry]
+
+    def of(self, channel: str) -> ToolRegistry:
+        """The tools of a channel's sessions."""
+        return self.of_channels.get(channel, self.general)
+
+
 @asynccontextmanager
 async def open_tools(
     config: Config, clock: Clock, more_tools: Sequence[Tool] = ()
-) -> AsyncIterator[ToolRegistry]:
-    """The tools of a worker; leaving waits for none that still runs."""
-    threads = ThreadPoolExecutor(SEARCH_THREADS, thread_name_prefix="search")
+) -> AsyncIterator[ToolSets]:
+    """The tools of a worker; leaving ends what runs in the background."""
+    section = config.tools
     # What of a result the history holds is the working memory's to say.
-    limits = ToolLimits(result_chars=MOST_RESULT_CHARS, at_once=config.tools.at_once)
+    limits = ToolLimits(
+        timeout_s=max(CALL_S, section.command_timeout_s + COMMAND_GRACE_S),
+        result_chars=MOST_RESULT_CHARS,
+        at_once=section.at_once,
+    )
+    threads = ThreadPoolExecutor(SEARCH_THREADS, thread_name_prefix="search")
+    background = Background(clock, at_once=section.background_at_once, life_s=section.background_s)
     try:
-        files = _files(clock, threads)
-        tools = [*files, SendFile(max_bytes=config.limits.file_bytes), *more_tools]
-        yield ToolRegistry(tools, clock=clock, limits=limits)
+        tools = [
+            *_files(clock, threads),
+            SendFile(max_bytes=config.limits.file_bytes),
+            *await _commands(config, background),
+            *more_tools,
+        ]
+
+        def chosen(patterns: Sequence[str]) -> ToolRegistry:
+            named = [one for one in tools if any(fnmatchcase(one.name, p) for p in patterns)]
+            return ToolRegistry(named, clock=clock, limits=limits)
+
+        yield ToolSets(
+            general=chosen(section.offered),
+            of_channels={
+                name: chosen(channel.tools)
+                for name, channel in config.channels.items()
+                if channel.tools is not None
+            },
+        )
     finally:
+        await background.close()
         threads.shutdown(wait=False, cancel_futures=True)
+
+
+async def open_sandbox(config: Config) -> Sandbox | str:
+    """Where this machine runs shell commands under the config, or why it runs none."""
+    section = config.tools
+    rules = SandboxRules(
+        network=section.network,
+        read_only_dirs=section.read_only_dirs,
+        hidden=tuple(path for path in (config.state_dir, config.file) if path is not None),
+        processes=section.command_processes,
+        memory_bytes=section.command_memory_bytes,
+        file_bytes=section.command_file_bytes,
+    )
+    return Unconfined(rules=rules) if section.sandbox == "none" else await find_sandbox(rules)
+
+
+async def _commands(config: Config, background: Background) -> list[Tool]:
+    """The tools that run shell commands, where commands can run."""
+    section = config.tools
+    sandbox = await open_sandbox(config)
+    if isinstance(sandbox, str):
+        log.warning("shell_commands_not_offered", action="sandbox_missing", reason=sandbox)
+        return []
+    if not sandbox.is_confined:
+        log.warning(
+            "shell_commands_run_without_a_sandbox",
+            action="sandbox_none",
+            note="they can read this clawbot's secrets and state; only owners may have them run",
+        )
+    return [Bash(sandbox, background, most_s=section.command_timeout_s), Process()]
 
 
 def _files(clock: Clock, threads: Executor) -> list[Tool]:

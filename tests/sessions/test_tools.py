@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,8 +13,9 @@ import pytest
 from clawbot.history import EntryKind
 from clawbot.session_key import SessionKey
 from clawbot.work_dirs import work_dir_of
-from tests.sessions.ground import GLOBAL, Chats, chats, write_config
+from tests.sessions.ground import GLOBAL, Chats, chats, turns_of, write_config
 from tests.simulators.model import ModelSimulator, Reply, ToolCall
+from tests.unit.tools.ground import until_processes
 
 FRONT, BACK = GLOBAL.with_task("front"), SessionKey.of_chat("web", "back")
 
@@ -103,3 +105,77 @@ async def test_b9_a_json_of_5_mb_on_one_line_is_capped_and_all_of_it_within_reac
     assert len(text) < 50_000
     assert data[5_000_000:5_010_000] in text
     assert "column=" in text
+
+
+async def test_a3_commands_of_two_sessions_run_in_their_own_directories(
+    chat: Chats, model: ModelSimulator, tmp_path: Path
+) -> None:
+    for name in ("front", "back"):
+        uses(model, f"where is {name}", ("bash", {"command": f"echo {name} > here; pwd"}))
+    await asyncio.gather(chat.say(FRONT, "where is front"), chat.say(BACK, "where is back"))
+    for key, name in ((FRONT, "front"), (BACK, "back")):
+        assert await results(chat, key) == [(f"{folder(tmp_path, key)}\n", False)]
+        assert (folder(tmp_path, key) / "here").read_text() == f"{name}\n"
+
+
+async def test_b9_5_mb_of_output_with_exit_1_and_with_a_time_out_stay_within_reach(
+    chat: Chats, model: ModelSimulator
+) -> None:
+    print_5_mb = "yes 0123456789 | head -c 5000000"
+    uses(model, "fail big", ("bash", {"command": f"{print_5_mb}; exit 1"}))
+    uses(model, "hang big", ("bash", {"command": f"{print_5_mb}; sleep 300", "timeout_s": 2}))
+    await chat.say(BACK, "fail big")
+    await chat.say(BACK, "hang big")
+    found = await results(chat, BACK)
+    assert [is_error for _, is_error in found] == [True, True]
+    for (text, _), end in zip(found, ("[exit code 1]", "gives it time]"), strict=True):
+        assert len(text) < 51_000
+        assert text.endswith(end)
+        assert "characters left out" in text
+    path = found[0][0].partition('path="')[2].partition('"')[0]
+    uses(model, "show the middle", ("read_file", {"path": path, "offset": 300_000, "limit": 2}))
+    await chat.say(BACK, "show the middle")
+    assert (await results(chat, BACK))[-1][0].startswith("0123456789\n0123456789\n")
+
+
+async def test_g1_a_stop_ends_a_command_and_all_that_it_has_started(
+    chat: Chats, model: ModelSimulator
+) -> None:
+    marks = [uuid.uuid4().hex for _ in range(2)]
+    calls = (
+        ("bash", {"command": f"sleep 300; : {marks[0]}", "background": True}),
+        ("bash", {"command": f"setsid bash -c 'sleep 300; : {marks[1]}'; sleep 300"}),
+    )
+    made = tuple(ToolCall(name=name, arguments=arguments) for name, arguments in calls)
+    model.expect(Reply(tool_calls=made), when="work")
+    accepted = await chat.send(BACK, "work")
+    for mark in marks:
+        await until_processes(mark, run=True)
+    await chat.say(BACK, "/stop")
+    await chat.answered(BACK, accepted)
+    for mark in marks:
+        await until_processes(mark, run=False)
+    found = await results(chat, BACK)
+    assert "runs in the background" in found[0][0]
+    assert found[1][0].startswith("Interrupted")
+
+
+async def test_a_channels_tools_are_those_it_is_given(
+    tmp_path: Path, model: ModelSimulator
+) -> None:
+    extra = """
+    tools: {offered: ["read_*", "list_dir", "glob"]}
+    channels:
+      slack: {mode: http, bot_token: xoxb-made-up, signing_secret: made-up, tools: [glob]}
+    """
+    async with chats(write_config(tmp_path, model, extra, name="few"), model) as few:
+        slack = SessionKey.of_chat("slack", "C1")
+        uses(model, "here", ("bash", {"command": "echo x"}))
+        uses(model, "there", ("list_dir", {}))
+        await few.say(BACK, "here")
+        await few.say(slack, "there")
+        names = [set(request.tools) for request in turns_of(model)]
+        assert names[0] == {"read_file", "list_dir", "glob"}
+        assert names[-1] == {"glob"}
+        assert "There is no tool 'bash'" in (await results(few, BACK))[0][0]
+        assert "There is no tool 'list_dir'" in (await results(few, slack))[0][0]

@@ -25,16 +25,24 @@ class NoStore:
         raise AssertionError(f"the store's {name} was used")
 
 
-def context_in(*work_dirs: Path, deadline: float | None = None) -> TurnContext:
+def context_in(
+    *work_dirs: Path,
+    deadline: float | None = None,
+    is_owner: bool = False,
+    session_dir: Path | None = None,
+    store: Store | None = None,
+) -> TurnContext:
     """A context whose work directories are these; by default it ends in a minute."""
     return TurnContext(
         session=SessionKey.of_global(),
         work_dirs=work_dirs,
-        readable_dirs=work_dirs,
+        readable_dirs=work_dirs if session_dir is None else (*work_dirs, session_dir),
+        session_dir=session_dir or Path("/nowhere"),
+        is_owner=is_owner,
         deadline=SystemClock().monotonic() + 60 if deadline is None else deadline,
         reporter=Silent(),
         stopping=asyncio.Event(),
-        store=cast("Store", NoStore()),
+        store=store or cast("Store", NoStore()),
     )
 
 
