@@ -216,9 +216,10 @@ class OutboundPart:
     line about running tools that may be shown after the text and is never part of it. is_final:
     whether the text can still grow. is_inline: send it in the response of a request that is held
     open, and in no other way. part_count: how many parts the reply has now. is_repeated: an
-    earlier attempt may have been taken, perhaps with a text that was still shorter. choices: what
-    people may choose below it; an adapter may leave them out. file: what the message consists of;
-    `text` then says, for people, that it could not be sent.
+    earlier attempt may have been taken, perhaps with a text that was still shorter. tried_ms: no
+    attempt before that time was taken; 0 = unknown. choices: what people may choose below it; an
+    adapter may leave them out. file: what the message consists of; `text` then says, for people,
+    that it could not be sent.
     """
 
     channel: str
@@ -231,6 +232,7 @@ class OutboundPart:
     is_inline: bool = False
     part_count: int = 1
     is_repeated: bool = False
+    tried_ms: int = 0
     choices: tuple[Choice, ...] = ()
     file: OutboundFile | None = None
 
@@ -242,6 +244,8 @@ class Limits:
     max_size: of one part, in the unit of `measure`. edit_interval_s: least time between two edits
     of one message; 0 without edits. send_timeout_s: after it an outcome counts as unknown.
     parts_per_inbound: how many messages one inbound message may be answered with, None = any.
+    idempotency_s: for how long a key is known, where there are keys; 0 = for ever. After that a
+        part in doubt is looked up, or stays unknown.
     typing_lasts_s: how long a typing sign stays by itself.
     ends_growth: whether a text that was shown as growing looks unfinished until an edit says that
         it is final, even if that edit changes nothing else.
@@ -253,6 +257,7 @@ class Limits:
     send_timeout_s: float = 60.0
     parts_per_inbound: int | None = None
     has_idempotency_keys: bool = False
+    idempotency_s: float = 0.0
     typing_lasts_s: float = 60.0
     ends_growth: bool = False
     max_file_bytes: int = 0

@@ -201,7 +201,7 @@ class Lookup(Protocol):
 
     async def lookup(self, part: OutboundPart) -> MessageRef | None:
         """Find the message sent with this part's key; None = surely not there. Raise NotSent when
-        the question itself failed and may be asked again.
+        the question itself failed and may be asked again, Rejected when it has no answer.
         """
         ...
 

@@ -144,19 +144,24 @@ class ReplySender:
         text = texts[number]
         part = row.parts.get(number)
         if part is None:
-            row = await self._write(
-                partial(outbox.begin_part, row=row, holder=self._holder, part_no=number, text=text)
-            )
+            row = await self._begin(row, number, text)
             part = row.parts[number]
         outgoing = replace(
             self._part(row, number, text, progress, len(texts)),
             is_repeated=part.state == "unknown",
+            tried_ms=part.begun_ms or row.created_ms,
         )
         ref = None
-        if part.state == "unknown" and not self._adapter.limits.has_idempotency_keys:
-            if not isinstance(self._adapter, Lookup):
+        if part.state == "unknown" and not self._knows_key_of(outgoing):
+            try:
+                ref = await self._look_up(outgoing)
+            except Rejected as error:
+                log.warning("reply_not_found", channel=row.channel, error=str(error))
                 return await self._settle(row, "unknown", "no_answer")
-            ref = await self._within_time(self._adapter.lookup(outgoing))
+            if ref is None:
+                row = await self._begin(row, number, text)
+            else:
+                shown.growing.add(number)  # it may look unfinished
         if ref is None:
             if not self._heartbeat.is_fresh:
                 raise NotSent("others may have taken this process for dead")
@@ -178,6 +183,32 @@ class ReplySender:
                 is_end=is_end,
             )
         )
+
+    async def _begin(self, row: OutboxRow, number: int, text: str) -> OutboxRow:
+        """Note that a part is about to be sent, and not before now."""
+        return await self._write(
+            partial(
+                outbox.begin_part,
+                row=row,
+                holder=self._holder,
+                part_no=number,
+                text=text,
+                now_ms=self._clock.now_ms(),
+            )
+        )
+
+    def _knows_key_of(self, part: OutboundPart) -> bool:
+        """Whether the platform still knows the key under which a part may have been taken."""
+        limits = self._adapter.limits
+        age_ms = self._clock.now_ms() - part.tried_ms
+        is_kept = not limits.idempotency_s or age_ms < limits.idempotency_s * 1000
+        return limits.has_idempotency_keys and is_kept
+
+    async def _look_up(self, part: OutboundPart) -> MessageRef | None:
+        """Find a part that may have been taken. Raise Rejected where that cannot be told."""
+        if not isinstance(self._adapter, Lookup):
+            raise Rejected("this platform does not tell what it took", code="no_answer")
+        return await self._within_time(self._adapter.lookup(part))
 
     def _as_file_or_text(self, row: OutboxRow, file: OutboundFile) -> OutboxRow:
         """A file goes out as such where this channel takes it, and never inline; else its text."""
@@ -224,7 +255,7 @@ class ReplySender:
         now_ms = self._clock.now_ms()
         row = outbox.part_sent(tx, row, self._holder, number, ref, now_ms)
         if next_text is not None:
-            row = outbox.begin_part(tx, row, self._holder, number + 1, next_text)
+            row = outbox.begin_part(tx, row, self._holder, number + 1, next_text, now_ms=now_ms)
         if is_end:
             row = outbox.settle(tx, row, self._holder, "sent", now_ms)
         return row

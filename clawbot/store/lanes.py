@@ -127,7 +127,7 @@ def claim(
     return [
         row
         if row.parts or row.state != "pending"
-        else replies.begin_part(tx, row, holder, 0, split(row.text)[0])
+        else replies.begin_part(tx, row, holder, 0, split(row.text)[0], now_ms=now_ms)
         for row in (_with_footer(tx, row, footer) for row in shown)
     ]
 

@@ -67,7 +67,9 @@ _PART_UNKNOWN = _PART.values(state="unknown")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One message of a reply as far as it has come. `state` is sending, sent or unknown."""
+    """One message of a reply as far as it has come. `state` is sending, sent or unknown; `begun_ms`
+    when the first attempt that may have been taken began, 0 if that was not noted.
+    """
 
     part_no: int
     key: str
@@ -75,6 +77,7 @@ class Part:
     ref: str | None
     sent_text: str
     edits: int
+    begun_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +182,7 @@ def held(tx: Transaction, ids: Sequence[int], holder: str) -> list[OutboxRow]:
 
 
 def _part_of(row: RowMapping) -> Part:
-    names = ("part_no", "key", "state", "ref", "sent_text", "edits")
+    names = ("part_no", "key", "state", "ref", "sent_text", "edits", "begun_ms")
     return Part(**{name: row[name] for name in names})
 
 
@@ -205,8 +208,11 @@ def _row_of(row: RowMapping, parts: dict[int, Part]) -> OutboxRow:
     )
 
 
-def begin_part(tx: Transaction, row: OutboxRow, holder: str, part_no: int, text: str) -> OutboxRow:
-    """Say that a part is about to be sent; must be committed before it is. Return the new row.
+def begin_part(
+    tx: Transaction, row: OutboxRow, holder: str, part_no: int, text: str, now_ms: int = 0
+) -> OutboxRow:
+    """Say that a part is about to be sent, and that no attempt before was taken; must be committed
+    before it is. Return the new row.
 
     Raise LeaseLost when the row is not the holder's any more: then nothing may be sent.
     """
@@ -215,8 +221,17 @@ def begin_part(tx: Transaction, row: OutboxRow, holder: str, part_no: int, text:
     _change(tx, row.id, holder, _LOCK if state == "streaming" else _SENDING)
     key = part_key(row.id, part_no, row.created_ms)
     values = {"outbox_id": row.id, "part_no": part_no, "key": key, "sent_text": text}
+    values["begun_ms"] = now_ms
     tx.conn.execute(tx.prepared(_beginning), {**values, "state": "sending"})
-    part = Part(part_no=part_no, key=key, state="sending", ref=None, sent_text=text, edits=0)
+    part = Part(
+        part_no=part_no,
+        key=key,
+        state="sending",
+        ref=None,
+        sent_text=text,
+        edits=0,
+        begun_ms=now_ms,
+    )
     return _with_part(row, part, state)
 
 
@@ -225,7 +240,7 @@ def _beginning(insert: InsertOf) -> Insert:
     new = statement.excluded
     made: Insert = statement.on_conflict_do_update(
         index_elements=["outbox_id", "part_no"],
-        set_={"state": new.state, "sent_text": new.sent_text},
+        set_={"state": new.state, "sent_text": new.sent_text, "begun_ms": new.begun_ms},
     )
     return made
 
@@ -266,7 +281,8 @@ def part_unknown(tx: Transaction, row: OutboxRow, holder: str, part_no: int) -> 
 def put_back(
     tx: Transaction, row: OutboxRow, holder: str, *, next_try_ms: int, surely_not_sent: int | None
 ) -> OutboxRow:
-    """Give a reply back for a later try; `surely_not_sent` names a part that did not go out.
+    """Give a reply back for a later try; `surely_not_sent` names a part that did not go out this
+    time. One that may have gone out before stays in doubt.
 
     The returned row is no longer the holder's; its state says `put_back`.
     """
@@ -275,7 +291,7 @@ def put_back(
             delete(outbox_parts).where(
                 outbox_parts.c.outbox_id == row.id,
                 outbox_parts.c.part_no == surely_not_sent,
-                outbox_parts.c.state != "sent",
+                outbox_parts.c.state == "sending",
             )
         )
     # A streaming row may have been frozen meanwhile; that is never undone.

@@ -70,10 +70,10 @@ class Platform:
 
 
 class SceneClock(SystemClock):
-    """Real time, from the moment of the scenes on."""
+    """Real time, from the moment of the scenes on, or from later."""
 
-    def __init__(self) -> None:
-        self._began = self.monotonic()
+    def __init__(self, later_s: float = 0.0) -> None:
+        self._began = self.monotonic() - later_s
 
     def now_ms(self) -> int:
         return NOW_MS + round((self.monotonic() - self._began) * 1000)
@@ -92,9 +92,12 @@ class LateOnce(Heartbeat):
 
 @asynccontextmanager
 async def delivering(
-    store: Store, platform: Platform, heartbeat_type: type[Heartbeat] = Heartbeat
+    store: Store,
+    platform: Platform,
+    heartbeat_type: type[Heartbeat] = Heartbeat,
+    later_s: float = 0.0,
 ) -> AsyncIterator[None]:
-    clock = SceneClock()
+    clock = SceneClock(later_s)
     heartbeat = heartbeat_type(store, clock, "adapter", "adapter", interval_s=5, lease_s=15)
     await heartbeat.begin()
     stop = asyncio.Event()
@@ -244,6 +247,92 @@ async def test_a_part_found_by_a_look_up_is_brought_up_to_date(store: Store) -> 
     async with delivering(store, platform):
         await until(store, "sent")
     assert platform.shown == ["half and whole"]
+
+
+# -- doubt -----------------------------------------------------------------------------------------
+
+
+class ForgetfulPlatform(Platform):
+    """One that knows keys for an hour; `took` says whether it took what it does not answer."""
+
+    limits = Limits(max_size=200, has_idempotency_keys=True, idempotency_s=3600)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys: list[str] = []
+
+    async def send(self, part: OutboundPart) -> MessageRef:
+        self.keys.append(part.key)
+        return await super().send(part)
+
+
+class SearchablePlatform(ForgetfulPlatform):
+    """It can be asked as well; `answers` holds what it says, or raises."""
+
+    def __init__(self, *answers: MessageRef | SendError | None) -> None:
+        super().__init__()
+        self.answers = list(answers)
+        self.asked: list[OutboundPart] = []
+
+    async def lookup(self, part: OutboundPart) -> MessageRef | None:
+        self.asked.append(part)
+        answer = self.answers.pop(0)
+        if isinstance(answer, SendError):
+            raise answer
+        return answer
+
+
+async def leave_in_doubt(store: Store, text: str = "reply") -> None:
+    """A process has died while it sent a reply."""
+    await put_reply(store, text)
+    await take_replies(store, "dead", NOW_MS)
+    await store.write(lambda tx: outbox.release_holder(tx, "dead"))
+
+
+HOUR_S = 3600.0
+
+
+async def test_within_its_time_a_part_in_doubt_is_repeated_under_its_key(store: Store) -> None:
+    platform = SearchablePlatform()
+    await leave_in_doubt(store)
+    async with delivering(store, platform, later_s=HOUR_S - 60):
+        await until(store, "sent")
+    assert (len(platform.keys), platform.asked) == (1, [])
+
+
+async def test_a_part_in_doubt_whose_key_is_forgotten_stays_unknown(store: Store) -> None:
+    platform = ForgetfulPlatform()
+    await leave_in_doubt(store)
+    async with delivering(store, platform, later_s=HOUR_S):
+        await until(store, "unknown")
+    assert platform.keys == []
+
+
+async def test_where_it_can_be_asked_what_was_taken_is_not_sent_again(store: Store) -> None:
+    platform = SearchablePlatform(NotSent("busy", retry_after_s=0.01), MessageRef(id="0"))
+    platform.shown.append("reply")
+    await leave_in_doubt(store)
+    async with delivering(store, platform, later_s=HOUR_S):
+        await until(store, "sent")
+    assert (platform.keys, len(platform.asked)) == ([], 2)
+    assert {part.tried_ms for part in platform.asked} == {NOW_MS}
+
+
+async def test_what_was_surely_not_taken_is_sent_and_its_key_is_good_again(store: Store) -> None:
+    platform = SearchablePlatform(None)
+    platform.send_fails = [OutcomeUnknown("no answer")]
+    await leave_in_doubt(store)
+    async with delivering(store, platform, later_s=HOUR_S):
+        await until(store, "sent")
+    assert (len(platform.keys), len(platform.asked), platform.shown) == (2, 1, ["reply"])
+
+
+async def test_a_question_without_an_answer_leaves_a_part_unknown(store: Store) -> None:
+    platform = SearchablePlatform(Rejected("no permission to look", code="scope"))
+    await leave_in_doubt(store)
+    async with delivering(store, platform, later_s=HOUR_S):
+        await until(store, "unknown")
+    assert platform.keys == []
 
 
 # -- files -----------------------------------------------------------------------------------------

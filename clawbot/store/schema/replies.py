@@ -78,6 +78,8 @@ outbox_parts = Table(
     Column("ref", Text),
     Column("sent_text", Text, nullable=False, server_default=""),
     Column("edits", Integer, nullable=False, server_default="0"),
+    # When the first attempt that may have been taken began; 0 = when the reply was made, or later.
+    Column("begun_ms", BigInteger, nullable=False, server_default="0"),
     PrimaryKeyConstraint("outbox_id", "part_no"),
 )
 

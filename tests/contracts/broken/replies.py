@@ -36,7 +36,7 @@ def change_whatever(
 
 
 def begin_in_memory(
-    _tx: Transaction, row: OutboxRow, _holder: str, part_no: int, text: str
+    _tx: Transaction, row: OutboxRow, _holder: str, part_no: int, text: str, **_kwargs: Any
 ) -> OutboxRow:
     """Send before it is written down that something is sent."""
     key = outbox.part_key(row.id, part_no, row.created_ms)
@@ -45,10 +45,10 @@ def begin_in_memory(
 
 
 def begin_and_grow(
-    original: Callable[..., OutboxRow], tx: Transaction, row: OutboxRow, *args: Any
+    original: Callable[..., OutboxRow], tx: Transaction, row: OutboxRow, *args: Any, **kw: Any
 ) -> OutboxRow:
     """Write the state of a stale view."""
-    begun = original(tx, row, *args)
+    begun = original(tx, row, *args, **kw)
     tx.conn.execute(
         update(schema.outbox).where(schema.outbox.c.id == row.id).values(state=row.state)
     )
@@ -219,6 +219,16 @@ OUTBOX_BREAKS = (
         fault="a sent part is forgotten",
         apply=wrapping(outbox, "put_back", forget_parts),
         raises=(LookupError,),
+    ),
+    Break(
+        clause="test_a_part_in_doubt_stays_so_though_a_later_try_surely_failed",
+        fault="the doubt is forgotten",
+        apply=wrapping(outbox, "put_back", forget_parts),
+    ),
+    Break(
+        clause="test_a_part_in_doubt_stays_so_though_a_later_try_surely_failed",
+        fault="nobody knows when it was begun",
+        apply=changing(outbox, "begin_part", now_ms=0),
     ),
     Break(
         clause="test_an_inline_answer_is_its_holders_until_the_deadline",

@@ -222,6 +222,23 @@ class OutboxClauses:
         (again,) = await scenes.take_replies(store)
         assert (again.parts[0].state, again.parts[0].ref) == ("sent", "p1")
 
+    async def test_a_part_in_doubt_stays_so_though_a_later_try_surely_failed(
+        self, ground: Ground
+    ) -> None:
+        store = await ground.open("one")
+        await scenes.put_reply(store, "reply")
+        (row,) = await scenes.take_replies(store, "dead", NOW_MS)
+        assert row.parts[0].begun_ms == NOW_MS
+        await store.write(lambda tx: outbox.release_holder(tx, "dead"))
+        (again,) = await scenes.take_replies(store, now_ms=NOW_MS + 1)
+        await put_back(store, again)
+        (row,) = await scenes.take_replies(store, now_ms=NOW_MS + 2)
+        assert (row.parts[0].state, row.parts[0].begun_ms) == ("unknown", NOW_MS)
+        await begin_part(store, row)  # it is sure by now that nothing was taken
+        await put_back(store, row)
+        (fresh,) = await scenes.take_replies(store, now_ms=NOW_MS + 3)
+        assert (fresh.parts[0].state, fresh.parts[0].begun_ms) == ("sending", NOW_MS + 3)
+
     async def test_an_inline_answer_is_its_holders_until_the_deadline(self, ground: Ground) -> None:
         store = await ground.open("one")
         await scenes.put_reply(store, "inline")
