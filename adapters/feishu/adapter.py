@@ -21,6 +21,7 @@ from adapters.feishu.dispatch import Dispatcher
 from adapters.feishu.facts import Identity
 from adapters.feishu.failures import AUTH_CODES
 from adapters.feishu.files import MAX_FILE_BYTES
+from adapters.feishu.finding import Finder
 from adapters.feishu.growth import Growth
 from adapters.feishu.http import HttpReceiver, SealedRequests
 from adapters.feishu.intake import Intake
@@ -52,6 +53,7 @@ from clawbot.ports import Accept, Amend, Clock
 log = structlog.get_logger(__name__)
 
 _EDIT_INTERVAL_S = 0.5
+_UUID_KEPT_S = 3600.0 - 120.0  # an hour, but what is repeated must arrive within it
 _SECRET_HINT = "check app_id, app_secret and domain, and that the app is published"  # noqa: S105
 
 
@@ -69,6 +71,7 @@ class FeishuAdapter:
         max_size=MAX_SIZE,
         edit_interval_s=_EDIT_INTERVAL_S,
         has_idempotency_keys=True,
+        idempotency_s=_UUID_KEPT_S,
         ends_growth=True,
         max_file_bytes=MAX_FILE_BYTES,
     )
@@ -82,6 +85,7 @@ class FeishuAdapter:
         self._directory = Directory(name, config, self._api, clock)
         self._health = Health(name)
         self._messenger = Messenger(name, config, self._api, clock)
+        self._finder = Finder(self._api, config.app_id)
         self._growth = Growth(name, self._api, self._messenger, clock)
         self._topics = TopicHistory(name, self._api, self._directory)
         self._pressed = PressedCards(name, self._api)
@@ -209,6 +213,12 @@ class FeishuAdapter:
             raise ValueError("upload without a file")
         async with self._account_watched():
             return await self._messenger.upload(part, part.file, data)
+
+    async def lookup(self, part: OutboundPart) -> MessageRef | None:
+        """Find a part whose `uuid` Feishu has forgotten; see `finding`."""
+        async with self._account_watched():
+            record = await self._finder.find(part)
+            return None if record is None else await self._messenger.reference_to(part, record)
 
     def measure(self, text: str) -> int:
         """See `outbound.measure`."""

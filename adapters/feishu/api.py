@@ -34,6 +34,16 @@ class Sent:
     content: str
 
 
+def sent_of(record: Json) -> Sent:
+    """The message that the API tells of."""
+    return Sent(
+        message_id=text_of(record.get("message_id")),
+        thread_id=text_of(record.get("thread_id")),
+        kind=text_of(record.get("msg_type")),
+        content=text_of(object_of(record.get("body")).get("content")),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """Where to open a long connection. config: what Feishu wants of the client, as sent."""
@@ -107,13 +117,7 @@ class FeishuApi:
     ) -> Sent:
         await self._calls.pacer.turn(chat_id)
         answer = await self._calls.call(name, "POST", path, body=body, query=query, chat=chat_id)
-        data = object_of(answer.get("data"))
-        return Sent(
-            message_id=text_of(data.get("message_id")),
-            thread_id=text_of(data.get("thread_id")),
-            kind=text_of(data.get("msg_type")),
-            content=text_of(object_of(data.get("body")).get("content")),
-        )
+        return sent_of(object_of(answer.get("data")))
 
     async def rewrite(self, message_id: str, kind: str, content: str) -> None:
         """Change a text or post; 20 times at most."""
@@ -138,14 +142,28 @@ class FeishuApi:
 
     async def thread(self, thread_id: str, limit: int) -> list[Json]:
         """The newest messages of a topic, newest first."""
+        return (await self.page("thread", thread_id, limit))[0]
+
+    async def page(
+        self, container: str, of: str, limit: int, *, since_s: int = 0, after: str = ""
+    ) -> tuple[list[Json], str]:
+        """The newest messages of a topic (`thread`) or of a chat outside its topics (`chat`; from
+        the time `since_s` on), newest first; and what to give as `after` to read on, "" at the end.
+        """
         query = {
-            "container_id_type": "thread",
-            "container_id": thread_id,
+            "container_id_type": container,
+            "container_id": of,
             "sort_type": "ByCreateTimeDesc",
             "page_size": str(limit),
         }
+        if since_s and container == "chat":
+            query["start_time"] = str(since_s)
+        if after:
+            query["page_token"] = after
         answer = await self._calls.call("message.list", "GET", f"{_IM}/messages", query=query)
-        return objects_of(object_of(answer.get("data")).get("items"))
+        data = object_of(answer.get("data"))
+        more = text_of(data.get("page_token")) if data.get("has_more") is True else ""
+        return objects_of(data.get("items")), more
 
     # -- cards that grow ---------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from adapters.feishu.api import FeishuApi, Sent
+from adapters.feishu.api import FeishuApi, Sent, sent_of
 from adapters.feishu.buttons import buttons_of
 from adapters.feishu.config import FeishuConfig
 from adapters.feishu.failures import (
@@ -25,6 +25,7 @@ from adapters.feishu.files import Shape as FileShape
 from adapters.feishu.files import name_of, shapes_of
 from adapters.feishu.outbound import card, card_reference, content, form_of, forms_after
 from adapters.feishu.references import CARD, FILE, POST, STREAM, TEXT, Asked, Reference
+from adapters.payload import Json, number_of
 from clawbot.errors import NotSent, OutcomeUnknown, Rejected
 from clawbot.messages import MessageRef, OutboundFile, OutboundPart, ReplyRoute
 from clawbot.ports import Clock
@@ -107,6 +108,17 @@ class Messenger:
             part.key,
         )
         return self._reference(part.route, sent, FILE, "")
+
+    async def reference_to(self, part: OutboundPart, record: Json) -> MessageRef:
+        """A message that was found in a chat, as what stands for it."""
+        sent = sent_of(record)
+        form = FILE
+        card_id = ""
+        if part.file is None or sent.kind in {"text", "post", "interactive"}:
+            form, card_id = await self._actual(sent)
+        return self._reference(
+            part.route, sent, form, card_id, number_of(record.get("create_time")) or 0
+        )
 
     async def _growing(self, part: OutboundPart) -> Delivered:
         way = self._config.streaming
@@ -192,8 +204,10 @@ class Messenger:
                 log.info("feishu_anchor_gone", channel=self._channel, error=str(error))
         return await self._api.send(route.chat_id, shape.kind, shape.body, uuid)
 
-    def _reference(self, route: ReplyRoute, sent: Sent, form: str, card_id: str) -> MessageRef:
-        since_ms = self._clock.now_ms() if card_id else 0
+    def _reference(
+        self, route: ReplyRoute, sent: Sent, form: str, card_id: str, sent_ms: int = 0
+    ) -> MessageRef:
+        since_ms = (sent_ms or self._clock.now_ms()) if card_id else 0
         reference = Reference(
             message_id=sent.message_id, form=form, card_id=card_id, since_ms=since_ms
         )

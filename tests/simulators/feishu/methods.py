@@ -56,8 +56,8 @@ def _post(tenant: Tenant, chat: Chat, body: Json, target: Message | None) -> Jso
     uuid, kind = str(body.get("uuid") or ""), str(body.get("msg_type"))
     if len(uuid) > MAX_UUID:
         raise ApiError(230001, "uuid is too long")
-    if uuid in tenant.uuids:
-        return _sent(tenant, tenant.messages[tenant.uuids[uuid]])
+    if (before := tenant.message_under(uuid)) is not None:
+        return _sent(tenant, before)
     content = body.get("content")
     card_id = _check_content(tenant, kind, content)
     message = tenant.post(chat, tenant.bot, kind, str(content), uuid=uuid, card_id=card_id)
@@ -68,7 +68,7 @@ def _post(tenant: Tenant, chat: Chat, body: Json, target: Message | None) -> Jso
     elif chat.has_topics:
         tenant.thread_of(message)
     if uuid:
-        tenant.uuids[uuid] = message.id
+        tenant.uuids[uuid] = message.id, tenant.now()
     return _sent(tenant, message)
 
 
@@ -209,16 +209,36 @@ def get_message(tenant: Tenant, request: Request) -> Json:
 
 
 def list_messages(tenant: Tenant, request: Request) -> Json:
-    """GET messages: what stands in a topic, its first message too."""
-    if request.query.get("container_id_type") != "thread":
-        raise ApiError(230001, "only topics are simulated")
-    wanted, size = request.query.get("container_id"), int(request.query.get("page_size", "20"))
+    """GET messages: what stands in a topic, its first message too; or in a chat, of each topic only
+    its first message.
+    """
+    query = request.query
+    wanted, size = query.get("container_id"), int(query.get("page_size", "20"))
     if not 0 < size <= 50:
         raise ApiError(230001, "page_size must be between 1 and 50")
-    found = [each for each in tenant.messages.values() if each.thread_id == wanted]
+    match query.get("container_id_type"):
+        case "thread" if "start_time" in query or "end_time" in query:
+            raise ApiError(230001, "a topic is not filtered by time")
+        case "thread":
+            found = [each for each in tenant.messages.values() if each.thread_id == wanted]
+        case "chat" if wanted in tenant.chats:
+            _check_membership(tenant, tenant.chats[wanted])
+            since_ms = int(query.get("start_time", "0")) * 1000
+            found = [
+                each
+                for each in tenant.chats[wanted].messages
+                if each.create_ms >= since_ms and (not each.thread_id or not each.root_id)
+            ]
+        case _:
+            raise ApiError(230001, "invalid container")
     found.sort(key=lambda each: each.create_ms, reverse=True)
-    items = [stored(tenant, each) for each in found[:size]]
-    return {"data": {"items": items, "has_more": len(found) > size}}
+    begin = int(query.get("page_token") or 0)
+    end = begin + size
+    data: Json = {
+        "items": [stored(tenant, each) for each in found[begin:end]],
+        "has_more": len(found) > end,
+    }
+    return {"data": data | ({"page_token": str(end)} if len(found) > end else {})}
 
 
 def add_reaction(tenant: Tenant, request: Request) -> Json:

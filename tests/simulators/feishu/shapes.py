@@ -71,6 +71,9 @@ def stored(tenant: Tenant, message: Message, *, whole_cards: bool = False) -> Js
         content = _dump({"title": None, "elements": [[{"tag": "text", "text": DEGRADED}]]})
     elif message.kind == "interactive" and message.card_id:
         content = _dump({"user_dsl": _dump(tenant.cards[message.card_id].content)})
+    elif message.kind == "file" and message.sender is tenant.bot:
+        key = json.loads(content)["file_key"]
+        content = _dump({"file_key": key, "file_name": tenant.uploads[key].name})
     is_app = bool(message.sender.app_id)
     shape: Json = {
         "message_id": message.id,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Json = dict[str, Any]
+UUID_KEPT_S = 3600.0
 ChatKind = Literal["p2p", "group", "topic"]
 
 
@@ -119,7 +120,7 @@ class Tenant:
         self.cards: dict[str, Card] = {}
         self.files: dict[str, tuple[str, bytes]] = {}
         self.uploads: dict[str, Upload] = {}
-        self.uuids: dict[str, str] = {}
+        self.uuids: dict[str, tuple[str, float]] = {}
         self.posted: list[Message] = []
         self.bot = self.add_user(bot_name, app_id=self.app_id)
 
@@ -190,6 +191,11 @@ class Tenant:
         if sender is self.bot:
             self.posted.append(message)
         return message
+
+    def message_under(self, uuid: str) -> Message | None:
+        """The message that was sent under a uuid within the last hour."""
+        message_id, at = self.uuids.get(uuid, ("", 0.0))
+        return self.messages[message_id] if message_id and self.now() - at < UUID_KEPT_S else None
 
     def thread_of(self, root: Message) -> str:
         """The id of the topic that a message begins, made at first use."""
