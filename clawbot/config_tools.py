@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+import regex  # type: ignore[import-untyped]  # ships no types
+from pydantic import AfterValidator, Field
 
 from clawbot.config_sections import FolderPath, Seconds, Section, Text
+
+
+def _expression(pattern: str) -> str:
+    try:
+        regex.compile(pattern)
+    except (regex.error, RecursionError) as error:
+        raise ValueError(f"not a regular expression: {error}") from error
+    return pattern
+
+
+class ToolRule(Section):
+    """What becomes of some calls of tools."""
+
+    do: Literal["allow", "ask", "deny"]
+    """allow = they are made; ask = the people of the chat decide; deny = they are not made."""
+    tool: Text = "*"
+    """The tools that it is about, by name; * stands for any letters."""
+    arguments: Annotated[str, AfterValidator(_expression)] = ""
+    """A regular expression that is searched for in the command, the path, or all arguments."""
+    channel: Text = "*"
+    """The channels that it is about; web and terminal are such."""
+    sender: Literal["anyone", "owner", "other"] = "anyone"
+    """Whose messages are answered: owners' alone (owner), or also somebody else's (other)."""
+    reason: str = ""
+    """What people who are asked, or the agent that is refused, are told."""
 
 
 class ToolsConfig(Section):
@@ -14,6 +40,10 @@ class ToolsConfig(Section):
 
     offered: tuple[Text, ...] = ("*",)
     """The tools that sessions have, by name; * stands for any letters."""
+    rules: tuple[ToolRule, ...] = ()
+    """What becomes of their calls; the first rule that fits counts, what fits none is made."""
+    ask_dangerous: bool = True
+    """Whether people are asked, where no rule fits, about commands that destroy or publish."""
     at_once: int = Field(default=8, ge=1, le=64)
     """How many calls of one step may run side by side; those that change something never do."""
     sandbox: Literal["bubblewrap", "none"] = "bubblewrap"

@@ -329,6 +329,7 @@ class ToolContext(Protocol):
     readable_dirs: Sequence[Path]
     session_dir: Path
     is_owner: bool
+    channel: str
     deadline: float
     reporter: Reporter
     stopping: asyncio.Event

@@ -87,12 +87,17 @@ class SessionRunner:
                 is_owner=all(
                     self.config.commands_all(row.channel, row.sender.id) for row in claim.rows
                 ),
+                channel=name,
                 deadline=self.clock.monotonic() + self.config.turns.turn_timeout_s,
                 reporter=reporter,
                 stopping=stopping,
                 store=self.store,
                 approvals=TurnApprovals(
-                    self.store, self.clock, claim, self.config.limits.approval_s
+                    self.store,
+                    self.clock,
+                    claim,
+                    self.config.limits.approval_s,
+                    bound="\n".join(map(str, around.work_dirs)),
                 ),
                 file_sender=TurnFiles(self.store, self.clock, claim),
             )

@@ -72,6 +72,10 @@ _TEXTS = {
     "choice_deny": ("Deny", "拒绝"),
     "choice_stop": ("Stop {number}", "停止 {number}"),
     "approval_given": ("Approved: {tool}.", "已批准：{tool}。"),
+    "approval_given_always": (
+        "Approved: {tool}, and the same call again until /new.",
+        "已批准：{tool}；在 /new 之前，同样的操作不再询问。",
+    ),
     "approval_refused": ("Refused: {tool}.", "已拒绝：{tool}。"),
     "approval_none": ("I have no open question here.", "这里没有等待确认的操作。"),
     "approval_several": (

@@ -11,6 +11,7 @@ from clawbot.store import approvals
 from clawbot.store.approvals import Decision, Voter
 
 REASON_CHARS = 500
+ALWAYS = frozenset({"always", "session", "始终", "总是", "一直", "本会话"})
 _OPEN = frozenset({"none", "several", "not_yours"})
 
 _ID = re.compile(rf"`?([0-9a-fA-F]{{{approvals.ID_BYTES * 2}}})`?(?:\s+(.*))?", re.DOTALL)
@@ -19,14 +20,16 @@ _ID = re.compile(rf"`?([0-9a-fA-F]{{{approvals.ID_BYTES * 2}}})`?(?:\s+(.*))?", 
 def vote(
     tx: Transaction, command: Command, voter: Voter, like: str, now_ms: int
 ) -> tuple[str, bool]:
-    """`/approve [ID]`, `/deny [ID] [reason]`; without an ID the only question that is open here.
+    """`/approve [ID] [always]`, `/deny [ID] [reason]`; without an ID the only question that is open
+    here. always: for the same call as long as the conversation lasts.
 
     The answer, and whether the question is closed now.
     """
     match = _ID.fullmatch(command.words)
     approval_id, reason = (match[1].lower(), match[2] or "") if match else (None, command.words)
     approves = command.name == "approve"
-    if approves and match is None and command.words:
+    is_lasting = approves and reason.strip().casefold() in ALWAYS
+    if approves and match is None and command.words and not is_lasting:
         return answer("approval_unknown", like=like, id=command.words[:20]), False
     decision = approvals.decide(
         tx,
@@ -35,8 +38,11 @@ def vote(
         approves=approves,
         reason="" if approves else reason.strip()[:REASON_CHARS],
         now_ms=now_ms,
+        lasts="session" if is_lasting else "once",
     )
     is_closed = decision.outcome not in _OPEN
+    if is_lasting and decision.outcome == "decided":
+        return answer("approval_given_always", like=like, tool=decision.tool), is_closed
     return _told(decision, approval_id, like, approves=approves), is_closed
 
 

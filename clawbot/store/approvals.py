@@ -4,14 +4,15 @@
 
 A turn that asks is parked: no process waits for the answer. A decision makes its session claimable
 at once, the expiry when its time comes. The call is then made again and finds the decision, which
-counts for that very call with those arguments, and once.
+counts for that very call with those arguments, and once; or, if people say so, for the same call of
+the same person in the same place until the conversation begins anew.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,8 +72,8 @@ def fresh_id() -> str:
     return secrets.token_hex(ID_BYTES)
 
 
-def _hash_of(call: ToolCall) -> str:
-    return hashlib.sha256(f"{call.tool}\n{call.arguments}".encode()).hexdigest()
+def _hash_of(call: ToolCall, bound: str) -> str:
+    return hashlib.sha256(f"{call.tool}\n{call.arguments}\n{bound}".encode()).hexdigest()
 
 
 # -- the turn's side -------------------------------------------------------------------------------
@@ -88,11 +89,12 @@ def ask(
     expires_ms: int,
     now_ms: int,
     choices: Sequence[Choice] = (),
+    bound: str = "",
 ) -> Ruling:
     """Put a call's question to the people of the turn, or use what they decided.
 
     Raise LeaseLost or TurnStopped. text: the question as it is sent, under the id `new_id`;
-    choices: the answers to it.
+    choices: the answers to it. bound: what else the decision holds for alone (the directories).
     """
     numbers = sessions.lock(tx, turn.session, turn.fence, count=1, first_seq=turn.first_seq)
     found = (
@@ -105,9 +107,17 @@ def ask(
         .one_or_none()
     )
     if found is not None:
-        return _use(tx, found, call, now_ms)
+        return _use(tx, found, _hash_of(call, bound), now_ms)
     last, route = turn.rows[-1], turn.route
     asked = turn.rows[0].sender
+    place = {
+        "channel": last.channel,
+        "chat_id": last.chat_id if route is None else route.chat_id,
+        "thread": (None if route is None else route.thread) or "",
+    }
+    people = [] if asked.is_bot else [asked.id]
+    if _is_granted(tx, turn, _hash_of(call, bound), place, people):
+        return Ruling(state="approved")
     tx.conn.execute(
         approvals.insert().values(
             id=new_id,
@@ -115,12 +125,11 @@ def ask(
             turn_id=turn.turn_id,
             call_seq=call.seq,
             tool=call.tool,
-            arguments_hash=_hash_of(call),
+            arguments_hash=_hash_of(call, bound),
             question=text,
-            channel=last.channel,
-            chat_id=last.chat_id if route is None else route.chat_id,
-            thread=(None if route is None else route.thread) or "",
-            people=[] if asked.is_bot else [asked.id],
+            **place,
+            people=people,
+            epoch=turn.epoch,
             state="open",
             created_ms=now_ms,
             expires_ms=expires_ms,
@@ -145,9 +154,30 @@ def ask(
     return Ruling(state="open")
 
 
-def _use(tx: Transaction, row: RowMapping, call: ToolCall, now_ms: int) -> Ruling:
+def _is_granted(
+    tx: Transaction,
+    turn: Claim,
+    arguments_hash: str,
+    place: Mapping[str, str],
+    people: Sequence[str],
+) -> bool:
+    """Whether people have allowed the same call for as long as this conversation lasts."""
+    found = tx.conn.execute(
+        select(approvals.c.people).where(
+            approvals.c.session_key == str(turn.session),
+            approvals.c.epoch == turn.epoch,
+            approvals.c.lasts == "session",
+            approvals.c.state == "approved",
+            approvals.c.arguments_hash == arguments_hash,
+            *(approvals.c[name] == value for name, value in place.items()),
+        )
+    )
+    return bool(people) and any(set(people) <= set(row) for row in found.scalars())
+
+
+def _use(tx: Transaction, row: RowMapping, arguments_hash: str, now_ms: int) -> Ruling:
     """What was decided of a call, which has no second use."""
-    if row["arguments_hash"] != _hash_of(call):
+    if row["arguments_hash"] != arguments_hash:
         return Ruling(state="changed")
     if row["used_ms"] is not None:
         return Ruling(state="used")
@@ -200,8 +230,9 @@ def decide(
     approves: bool,
     reason: str,
     now_ms: int,
+    lasts: str = "once",
 ) -> Decision:
-    """Answer a question; without an id the only one that is open here."""
+    """Answer a question; without an id the only one that is open here. lasts: once, or session."""
     if approval_id is None:
         rows = [row for row in open_here(tx, voter) if row["expires_ms"] > now_ms]
         if len(rows) != 1:
@@ -220,7 +251,7 @@ def decide(
         return Decision(outcome="not_yours", ids=decision.ids, tool=decision.tool)
     state = "approved" if approves else "denied"
     is_late = row["state"] == "open" and row["expires_ms"] <= now_ms
-    if is_late or not _settle(tx, row, state, voter.person, reason, now_ms):
+    if is_late or not _settle(tx, row, state, voter.person, reason, now_ms, lasts):
         before = "expired" if is_late else _state_of(tx, row["id"])
         return Decision(outcome=before, ids=decision.ids, tool=decision.tool)
     tx.conn.execute(
@@ -267,7 +298,13 @@ def cancel(tx: Transaction, key: SessionKey, now_ms: int) -> int:
 
 
 def _settle(
-    tx: Transaction, row: RowMapping, state: str, person: str, reason: str, now_ms: int
+    tx: Transaction,
+    row: RowMapping,
+    state: str,
+    person: str,
+    reason: str,
+    now_ms: int,
+    lasts: str = "once",
 ) -> bool:
     """Decide a question that is still open; False when somebody was faster."""
     key = SessionKey.parse(row["session_key"])
@@ -275,7 +312,7 @@ def _settle(
     settled = tx.conn.execute(
         update(approvals)
         .where(approvals.c.id == row["id"], approvals.c.state == "open")
-        .values(state=state, decided_by=person, reason=reason, decided_ms=now_ms)
+        .values(state=state, decided_by=person, reason=reason, decided_ms=now_ms, lasts=lasts)
     )
     if settled.rowcount != 1:
         return False

@@ -34,13 +34,18 @@ _REFUSED = {
 
 
 class TurnApprovals:
-    """The questions of one turn; a `tools.context.Approvals`."""
+    """The questions of one turn; a `tools.context.Approvals`. bound: what else a decision holds for
+    alone, such as the directories.
+    """
 
-    def __init__(self, store: Store, clock: Clock, turn: Claim, expires_s: float) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, turn: Claim, expires_s: float, bound: str = ""
+    ) -> None:
         self._store = store
         self._clock = clock
         self._turn = turn
         self._expires_s = expires_s
+        self._bound = bound
 
     async def ask(self, call: ToolCall, question: str) -> None:
         """See `ports.ToolContext.ask`."""
@@ -62,6 +67,7 @@ class TurnApprovals:
                 expires_ms=now_ms + round(self._expires_s * 1000),
                 now_ms=now_ms,
                 choices=self._choices(approval_id),
+                bound=self._bound,
             )
         )
         if ruling.state == "open":

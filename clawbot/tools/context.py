@@ -46,6 +46,7 @@ class TurnContext:
     readable_dirs: Sequence[Path]
     session_dir: Path
     is_owner: bool
+    channel: str
     deadline: float
     reporter: Reporter
     stopping: asyncio.Event
@@ -54,16 +55,19 @@ class TurnContext:
     file_sender: FileSender | None = None
     call: ToolCall | None = None
     call_effects: list[Unit[None]] = field(default_factory=list)
+    _is_allowed: bool = False
 
     async def ask(self, question: str) -> None:
         """See `ports.ToolContext`."""
         if self.approvals is None or self.call is None:
             raise ToolError("This needs the approval of a person, and there is nobody to ask here.")
-        await self.approvals.ask(self.call, question)
+        if not self._is_allowed:
+            await self.approvals.ask(self.call, question)
+            self._is_allowed = True
 
     def for_call(self, call: ToolCall) -> TurnContext:
         """See `ports.ToolContext`."""
-        return replace(self, call=call, call_effects=[])
+        return replace(self, call=call, call_effects=[], _is_allowed=False)
 
     async def send_file(self, name: str, mime: str, data: bytes) -> None:
         """See `ports.ToolContext`."""

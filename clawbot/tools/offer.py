@@ -21,6 +21,7 @@ from clawbot.tools.list_dir import ListDir
 from clawbot.tools.process import Process
 from clawbot.tools.read_file import ReadFile
 from clawbot.tools.registry import ToolLimits, ToolRegistry
+from clawbot.tools.rules import Rules
 from clawbot.tools.sandbox import Sandbox, SandboxRules, Unconfined, find_sandbox
 from clawbot.tools.send_file import SendFile
 from clawbot.tools.write_file import WriteFile
@@ -58,6 +59,7 @@ async def open_tools(
         result_chars=MOST_RESULT_CHARS,
         at_once=section.at_once,
     )
+    rules = Rules(section.rules, ask_dangerous=section.ask_dangerous)
     threads = ThreadPoolExecutor(SEARCH_THREADS, thread_name_prefix="search")
     background = Background(clock, at_once=section.background_at_once, life_s=section.background_s)
     try:
@@ -70,7 +72,7 @@ async def open_tools(
 
         def chosen(patterns: Sequence[str]) -> ToolRegistry:
             named = [one for one in tools if any(fnmatchcase(one.name, p) for p in patterns)]
-            return ToolRegistry(named, clock=clock, limits=limits)
+            return ToolRegistry(named, clock=clock, limits=limits, rules=rules)
 
         yield ToolSets(
             general=chosen(section.offered),

@@ -25,6 +25,7 @@ from clawbot.observation import Observation
 from clawbot.ports import Clock, Tool, ToolContext, Writer
 from clawbot.text import clean, head_and_tail
 from clawbot.tools.arguments import describe_problems, describe_schema, schema_of
+from clawbot.tools.rules import AskedCall, Rules, question_of
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +46,14 @@ class ToolLimits:
 class ToolRegistry:
     """An unchangeable set of tools by name."""
 
-    def __init__(self, tools: Iterable[Tool], *, clock: Clock, limits: ToolLimits) -> None:
+    def __init__(
+        self,
+        tools: Iterable[Tool],
+        *,
+        clock: Clock,
+        limits: ToolLimits,
+        rules: Rules | None = None,
+    ) -> None:
         known: dict[str, Tool] = {}
         for tool in tools:
             if not _NAME.fullmatch(tool.name):
@@ -56,6 +64,7 @@ class ToolRegistry:
         self._tools: Mapping[str, Tool] = MappingProxyType(known)
         self._clock = clock
         self._limits = limits
+        self._rules = rules
         self.specs = tuple(
             ToolSpec(name=name, description=tool.description, parameters=schema_of(tool.Args))
             for name, tool in self._tools.items()
@@ -86,6 +95,7 @@ class ToolRegistry:
             return Observation(self._unknown(call.tool), is_error=True)
         try:
             args = _parse(tool, call.arguments)
+            await self._judge(tool, args, context)
             text, is_error = await self._run(tool, args, context), False
         except ToolError as error:
             text, is_error = str(error), True
@@ -95,6 +105,20 @@ class ToolRegistry:
             text, is_error = _report_crash(tool, context, error), True
         text = head_and_tail(clean(text), self._limits.result_chars)
         return Observation(text, is_error, () if is_error else context.effects())
+
+    async def _judge(self, tool: Tool, args: BaseModel, context: ToolContext) -> None:
+        """Return if the call may be made. Raise ToolError, or TurnParked while people decide."""
+        if self._rules is None:
+            return
+        asked = AskedCall(
+            tool=tool.name, arguments=args, channel=context.channel, is_owner=context.is_owner
+        )
+        judgement = self._rules.judge(asked)
+        if judgement.verdict == "deny":
+            reason = judgement.reason or "the rules of this clawbot do not allow it"
+            raise ToolError(f"Not made: {reason}. Do not try to do the same in another way.")
+        if judgement.verdict == "ask":
+            await context.ask(question_of(asked, judgement.reason))
 
     async def _run(self, tool: Tool, args: BaseModel, context: ToolContext) -> str:
         seconds = min(self._limits.timeout_s, context.deadline - self._clock.monotonic())

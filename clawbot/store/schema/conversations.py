@@ -157,6 +157,8 @@ approvals = Table(
     Column("expires_ms", BigInteger, nullable=False),
     Column("decided_ms", BigInteger),
     Column("used_ms", BigInteger),
+    Column("epoch", Integer, nullable=False, server_default="0"),
+    Column("lasts", Text, nullable=False, server_default="once"),  # once, or session
     UniqueConstraint("turn_id", "call_seq"),
 )
 partial_index("ix_approvals_open", approvals.c.session_key, where="decided_ms IS NULL")

@@ -77,6 +77,32 @@ class ApprovalClauses:
         assert (await scenes.ask(store, turn, arguments='{"all": true}')).state == "changed"
         assert (await scenes.ask(store, turn, "a2", seq=2)).state == "open"
 
+    async def test_what_is_allowed_for_a_conversation_needs_no_second_question_in_it(
+        self, ground: Ground
+    ) -> None:
+        store = await ground.open("one")
+        await asking(store)
+        await scenes.decide(store, lasts="session")
+        (turn,) = await scenes.claim(store)
+        assert (await scenes.ask(store, turn)).state == "approved"
+        assert (await scenes.ask(store, turn, "a2", seq=2)).state == "approved"
+        await scenes.finish(store, turn)
+        turn = await scenes.begin(store, "again")
+        assert (await scenes.ask(store, turn, "a2")).state == "approved"
+        assert await scenes.column(store, "approvals.id") == ["a1"]
+        # Not for anything else, nor for anybody else, nor after a new beginning.
+        assert (await scenes.ask(store, turn, "b1", seq=5, arguments="[]")).state == "open"
+        assert (await scenes.ask(store, turn, "b2", seq=6, bound="/other")).state == "open"
+        await scenes.park(store, turn)
+        await scenes.stop(store)
+        await scenes.accept(store, said("m8", "me too", sender=Sender(id="U2")))
+        (turn,) = await scenes.claim(store)
+        assert (await scenes.ask(store, turn, "c1")).state == "open"
+        await scenes.park(store, turn)
+        await scenes.stop(store, new_epoch=True)
+        turn = await scenes.begin(store, "and again")
+        assert (await scenes.ask(store, turn, "d1")).state == "open"
+
     async def test_a_question_is_put_once(self, ground: Ground) -> None:
         store = await ground.open("one")
         turn = await scenes.begin(store)

@@ -200,6 +200,7 @@ async def ask(
     arguments: str = "{}",
     now_ms: int = NOW_MS,
     expires_ms: int = NOW_MS + 60_000,
+    bound: str = "",
 ) -> Ruling:
     """Ask people about a call of a turn, or use what they decided."""
     call = ToolCall(call_id="c", tool="deploy", arguments=arguments, seq=seq)
@@ -210,6 +211,7 @@ async def ask(
             text=f"May I? {approval_id}",
             expires_ms=expires_ms,
             now_ms=now_ms,
+            bound=bound,
         )
     )
 
@@ -229,12 +231,13 @@ async def decide(
     place: Place | None = HERE,
     session: SessionKey = KEY,
     now_ms: int = NOW_MS,
+    lasts: str = "once",
 ) -> Decision:
     """Answer a question."""
     voter = Voter(person=by, is_owner=is_owner, session=session, place=place)
     return await store.write(
         lambda tx: approvals.decide(
-            *(tx, voter, approval_id), approves=approves, reason="", now_ms=now_ms
+            *(tx, voter, approval_id), approves=approves, reason="", now_ms=now_ms, lasts=lasts
         )
     )
 

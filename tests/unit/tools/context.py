@@ -39,6 +39,7 @@ def context_in(
         readable_dirs=work_dirs if session_dir is None else (*work_dirs, session_dir),
         session_dir=session_dir or Path("/nowhere"),
         is_owner=is_owner,
+        channel="web",
         deadline=SystemClock().monotonic() + 60 if deadline is None else deadline,
         reporter=Silent(),
         stopping=asyncio.Event(),

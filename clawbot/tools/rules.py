@@ -1,0 +1,109 @@
+"""Whether a call may be made, is asked about or refused: the rules of the config, then our own.
+
+One function decides, and it decides by what is known before the call: tool, arguments, channel and
+whose messages are answered. What a command really does cannot be told from its text; the sandbox
+bounds that. Our own rules only name what people usually want to be asked about.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+import regex  # type: ignore[import-untyped]  # ships no types
+
+from clawbot.config_tools import ToolRule
+
+MATCH_S = 0.5
+_SHOWN_CHARS = 200
+
+Verdict = Literal["allow", "ask", "deny"]
+
+_DANGEROUS = {
+    r"\brm\s+(?:-\S+\s+)*-\w*[rRf]": "Delete files",
+    r"\bfind\b.*\s-(?:delete\b|exec\s+rm\b)": "Delete files",
+    r"\bgit\s+(?:\S+\s+)*?(?:push|reset\s+--hard|clean\s+-\w*f\w*)\b": "Change a repository",
+    r"\b(?:mkfs\S*|dd|shred|fdisk|parted|wipefs)\s": "Write to a device",
+    r"\b(?:sudo|doas|su)\s": "Act as another user",
+    r"\b(?:curl|wget)\b[^|;&]*\|\s*(?:\w+\s+)*(?:ba|z|da)?sh\b": "Run a script from the network",
+    r"\b(?:shutdown|reboot|halt|poweroff|systemctl|service)\s": "Control services of the machine",
+    r"\b(?:chmod|chown)\s+(?:-\S+\s+)*-\w*R": "Change permissions of many files",
+    r"(?i)\b(?:drop|truncate)\s+(?:table|database|schema)\b": "Delete data",
+    r"\b(?:npm|yarn|pnpm|cargo|poetry)\s+publish\b|\btwine\s+upload\b|\bdocker\s+push\b": "Publish",
+    r"\b(?:kubectl|terraform|helm)\s+(?:delete|apply|destroy|uninstall|upgrade)\b": "Deploy",
+    r":\s*\(\s*\)\s*\{": "Start processes without end",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedCall:
+    """A call before it is made; see `ToolRule` for what is asked of it."""
+
+    tool: str
+    arguments: Any
+    channel: str
+    is_owner: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What becomes of a call; reason: the question to people, or what the agent is told."""
+
+    verdict: Verdict
+    reason: str = ""
+
+
+ALLOWED = Judgement(verdict="allow")
+
+
+class Rules:
+    """The rules of a config, ready to use."""
+
+    def __init__(self, rules: Sequence[ToolRule], *, ask_dangerous: bool) -> None:
+        self._rules = [(rule, regex.compile(rule.arguments)) for rule in rules]
+        known = _DANGEROUS if ask_dangerous else {}
+        self._dangerous = [(regex.compile(text), reason) for text, reason in known.items()]
+
+    def judge(self, call: AskedCall) -> Judgement:
+        """Decide."""
+        text = _text_of(call.arguments)
+        for rule, pattern in self._rules:
+            if _is_about(rule, call) and _finds(pattern, text, in_doubt=rule.do != "allow"):
+                return Judgement(verdict=rule.do, reason=rule.reason)
+        if call.tool == "bash":
+            for pattern, reason in self._dangerous:
+                if _finds(pattern, text, in_doubt=True):
+                    return Judgement(verdict="ask", reason=reason)
+        return ALLOWED
+
+
+def question_of(call: AskedCall, reason: str) -> str:
+    """What people are asked, in one line."""
+    shown = " ".join(_text_of(call.arguments).split())
+    return f"{reason or call.tool}: {shown[:_SHOWN_CHARS]}"
+
+
+def _is_about(rule: ToolRule, call: AskedCall) -> bool:
+    if rule.sender != "anyone" and (rule.sender == "owner") is not call.is_owner:
+        return False
+    return fnmatchcase(call.tool, rule.tool) and fnmatchcase(call.channel, rule.channel)
+
+
+def _finds(pattern: Any, text: str, *, in_doubt: bool) -> bool:
+    """Whether an expression is found; `in_doubt` is the answer when that takes too long."""
+    try:
+        return pattern.search(text, timeout=MATCH_S) is not None
+    except TimeoutError:
+        return in_doubt
+
+
+def _text_of(arguments: Any) -> str:
+    """What rules look at: a command or a path alone, else all arguments as JSON."""
+    data = arguments.model_dump(mode="json")
+    for name in ("command", "path", "url"):
+        if isinstance(data.get(name), str):
+            return str(data[name])
+    return json.dumps(data, ensure_ascii=False)

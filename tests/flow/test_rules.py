@@ -1,0 +1,103 @@
+"""H5 with the real tools: rules and approvals of commands in a chat."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from clawbot.session_key import SessionKey
+from clawbot.store.schema import messages
+from clawbot.work_dirs import work_dir_of
+from tests.flow.conftest import connect, slack_keys
+from tests.flow.daemon import Daemon, run_daemon, write_config
+from tests.flow.test_approvals import asked
+from tests.simulators.model import ModelSimulator, Reply, ToolCall
+from tests.simulators.slack import SlackSimulator
+
+RULES = """
+tools:
+  rules:
+    - {do: deny, tool: bash, arguments: "^shutdown", reason: this machine stays on}
+    - {do: ask, tool: write_file, arguments: "^plan", sender: other, reason: Change the plan}
+"""
+
+
+@pytest.fixture
+async def daemon(
+    tmp_path: Path, slack: SlackSimulator, model: ModelSimulator
+) -> AsyncIterator[Daemon]:
+    path = write_config(
+        tmp_path,
+        model_url=model.base_url("openai-chat"),
+        slack=slack_keys(slack, "socket", 0),
+        extra=f"owners: ['slack:U0OWNER']\n{RULES}",
+    )
+    async with run_daemon(path, "worker", "slack") as running:
+        await connect(running, slack, None)
+        yield running
+
+
+def uses(model: ModelSimulator, when: str, name: str, **arguments: str) -> None:
+    model.expect(Reply(tool_calls=(ToolCall(name=name, arguments=arguments),)), when=when)
+    model.expect(Reply(text=f"Answer to {when}."), when=when)
+
+
+async def results(daemon: Daemon) -> list[str]:
+    query = select(messages.c.text).where(messages.c.kind == "tool_result").order_by("seq")
+    return list(await daemon.store.read(lambda tx: tx.conn.execute(query).scalars().all()))
+
+
+async def test_h5_a_dangerous_command_is_made_once_it_is_allowed_and_again_if_that_was_said(
+    daemon: Daemon, slack: SlackSimulator, model: ModelSimulator, tmp_path: Path
+) -> None:
+    alice = slack.create_user("alice")
+    chat = slack.create_dm(alice)
+    work = work_dir_of(tmp_path / "state", SessionKey.of_chat("slack", chat))
+    command = "rm -rf build; echo removed"
+    uses(model, "clean up", "bash", command=command)
+    await slack.user_says(chat, alice, "clean up")
+    (approval,) = await asked(slack, chat)
+    (question,) = [one.text for one in slack.sent(chat) if "May I" in one.text]
+    assert "Delete files: rm -rf build; echo removed" in question
+    work.joinpath("build").mkdir()
+    await slack.user_says(chat, alice, f"!approve {approval} always")
+    await slack.wait_text("Answer to clean up.", channel=chat)
+    assert not work.joinpath("build").exists()
+    # The same once more: nobody is asked. Another one: somebody is.
+    uses(model, "once more", "bash", command=command)
+    await slack.user_says(chat, alice, "once more")
+    await slack.wait_text("Answer to once more.", channel=chat)
+    uses(model, "something else", "bash", command="rm -rf dist")
+    await slack.user_says(chat, alice, "something else")
+    (_, other) = await asked(slack, chat, count=2)
+    await slack.user_says(chat, alice, f"!deny {other} keep it")
+    await slack.wait_text("Answer to something else.", channel=chat)
+    await daemon.until_quiet()
+    found = await results(daemon)
+    assert found[:2] == ["removed\n", "removed\n"]
+    assert found[2].startswith("A person refused this call; it was not made.")
+    assert "keep it" in found[2]
+
+
+async def test_h5_rules_refuse_and_ask_by_tool_arguments_and_sender(
+    daemon: Daemon, slack: SlackSimulator, model: ModelSimulator
+) -> None:
+    owner, alice = slack.create_user("owner", user_id="U0OWNER"), slack.create_user("alice")
+    office, chat = slack.create_dm(owner), slack.create_dm(alice)
+    uses(model, "switch off", "bash", command="shutdown now")
+    await slack.user_says(chat, alice, "switch off")
+    await slack.wait_text("Answer to switch off.", channel=chat)
+    assert "Not made: this machine stays on." in (await results(daemon))[0]
+    uses(model, "owner plans", "write_file", path="plan.md", content="x")
+    await slack.user_says(office, owner, "owner plans")
+    await slack.wait_text("Answer to owner plans.", channel=office)
+    uses(model, "alice plans", "write_file", path="plan.md", content="x")
+    await slack.user_says(chat, alice, "alice plans")
+    (approval,) = await asked(slack, chat)
+    assert any("Change the plan: plan.md" in one.text for one in slack.sent(chat))
+    await slack.user_says(chat, alice, f"!approve {approval}")
+    await slack.wait_text("Answer to alice plans.", channel=chat)
+    await daemon.until_quiet()
