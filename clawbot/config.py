@@ -41,7 +41,7 @@ from clawbot.config_sections import (
     TurnsConfig,
     WebConfig,
 )
-from clawbot.config_tools import ToolsConfig
+from clawbot.config_tools import ProjectConfig, ToolsConfig
 from clawbot.errors import ConfigError
 from clawbot.queueing import QueueRules
 from clawbot.session_key import RESERVED_CHANNELS
@@ -78,6 +78,8 @@ class Config(Section):
     """Bounds of one run of the agent."""
     tools: ToolsConfig = ToolsConfig()
     """What the agent can do."""
+    project: ProjectConfig = ProjectConfig()
+    """What the agent is told of AGENTS.md files and skills of its work directory."""
     tasks: TasksConfig = TasksConfig()
     """What sub-sessions are given to know."""
     compaction: CompactionConfig = CompactionConfig()

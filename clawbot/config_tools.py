@@ -1,4 +1,6 @@
-"""The section `tools` of the YAML: what the agent can do, and within which bounds."""
+"""The sections `tools` and `project` of the YAML: what the agent can do, and what it is told of the
+directories that it works in.
+"""
 
 from __future__ import annotations
 
@@ -65,3 +67,12 @@ class ToolsConfig(Section):
     """How much memory each of them may have."""
     command_file_bytes: int = Field(default=1_073_741_824, ge=1)
     """How large a file may become that they write."""
+
+
+class ProjectConfig(Section):
+    """What stands in each request of the AGENTS.md files and skills of a work directory."""
+
+    agents_bytes: int = Field(default=32_768, ge=0)
+    """How much of AGENTS.md files; all of them can be read as files."""
+    skills: int = Field(default=50, ge=0)
+    """How many skills are named."""

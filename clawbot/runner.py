@@ -18,7 +18,7 @@ from clawbot.agent.masks import FOLDER
 from clawbot.agent.memory import MemoryLimits, MemoryModel, Pinned, WorkingMemory, reach_of
 from clawbot.agent.model_sizes import size_of
 from clawbot.agent.models import ModelPool
-from clawbot.agent.prompt import documents_text, system_prompt
+from clawbot.agent.prompt import documents_text, session_facts, system_prompt
 from clawbot.agent.saved import SavedTexts, saved_dir
 from clawbot.agent.tokens import TokenCounter
 from clawbot.config import Config
@@ -27,6 +27,7 @@ from clawbot.errors import ConfigError, ModelError
 from clawbot.history import ToolSpec
 from clawbot.journal import StoreJournal
 from clawbot.ports import Clock, Model, Reporter, Store, Transaction
+from clawbot.project import ProjectReader
 from clawbot.recollection import FOR_ANY_WINDOW
 from clawbot.seed import Seed, SeedFailed
 from clawbot.session_settings import TurnSettings, settle
@@ -45,10 +46,13 @@ NO_SEED = "(The context document of this task cannot be read now. Say so where i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a turn finds on the disk: its directories, and documents by name."""
+    """What a turn finds on the disk: its directories, documents by name, and notes in the work
+    directory.
+    """
 
     work_dirs: tuple[Path, ...]
     documents: tuple[tuple[str, str], ...]
+    notes: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +65,7 @@ class SessionRunner:
     agent: Agent
     models: ModelPool
     tools: ToolSets
+    project: ProjectReader
     counter: TokenCounter
     compactor: Compactor
 
@@ -103,8 +108,16 @@ class SessionRunner:
             )
         )
         instructions = [self.config.instructions, channel.instructions if channel else ""]
+        facts = session_facts(
+            channel=name,
+            is_group=claim.rows[-1].chat_type == "group",
+            more_dirs=[str(one) for one in around.work_dirs[1:]],
+            network=self.config.tools.network if bound.has("bash") else None,
+            now_ms=self.clock.now_ms(),
+        )
         pinned = Pinned(
-            rules=system_prompt(instructions, ()), documents=documents_text(around.documents)
+            rules=system_prompt(instructions, (), (around.notes, facts)),
+            documents=documents_text(around.documents),
         )
         try:
             memory = await self._memory(claim, journal, settings, pinned, saved, bound.specs)
@@ -169,7 +182,9 @@ class SessionRunner:
     async def _surroundings(self, claim: Claim, channel: str, saved: SavedTexts) -> Surroundings:
         dirs = work_dirs_of(self.config, channel, claim.session, claim.work_dirs)
         context = () if claim.session.task else self.config.context
-        around = await asyncio.to_thread(_prepare, self.config.state_dir, dirs, context)
+        around = await asyncio.to_thread(
+            _prepare, self.config.state_dir, dirs, context, self.project
+        )
         text = await self._task_context(claim, saved)
         if not text:
             return around
@@ -245,7 +260,9 @@ def _with(agent: Agent, settings: TurnSettings) -> Agent:
     return replace(agent, limits=replace(agent.limits, max_steps=settings.max_steps))
 
 
-def _prepare(state_dir: Path, dirs: tuple[Path, ...], documents: Sequence[Path]) -> Surroundings:
+def _prepare(
+    state_dir: Path, dirs: tuple[Path, ...], documents: Sequence[Path], project: ProjectReader
+) -> Surroundings:
     make_work_dir(state_dir, dirs[0])
     read = tuple((path.name, path.read_text(encoding="utf-8")) for path in documents)
-    return Surroundings(work_dirs=dirs, documents=read)
+    return Surroundings(work_dirs=dirs, documents=read, notes=project.read(dirs))

@@ -16,6 +16,7 @@ from clawbot.config import Config
 from clawbot.config_sections import OFFLINE_MODEL
 from clawbot.parts.heartbeat import heartbeat_of
 from clawbot.ports import Clock, Model, Part, Store, Tool
+from clawbot.project import ProjectLimits, ProjectReader
 from clawbot.runner import SessionRunner, memory_model
 from clawbot.session_settings import queue_of
 from clawbot.tools.offer import open_tools
@@ -47,6 +48,11 @@ async def open_worker(
             agent=Agent(clock=clock, limits=limits),
             models=models,
             tools=tools,
+            project=ProjectReader(
+                ProjectLimits(
+                    agents_bytes=config.project.agents_bytes, skills=config.project.skills
+                )
+            ),
             counter=counter,
             compactor=compactor,
         )

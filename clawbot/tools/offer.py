@@ -20,6 +20,7 @@ from clawbot.tools.grep import Grep
 from clawbot.tools.list_dir import ListDir
 from clawbot.tools.process import Process
 from clawbot.tools.read_file import ReadFile
+from clawbot.tools.read_skill import ReadSkill
 from clawbot.tools.registry import ToolLimits, ToolRegistry
 from clawbot.tools.rules import Rules
 from clawbot.tools.sandbox import Sandbox, SandboxRules, Unconfined, find_sandbox
@@ -125,4 +126,5 @@ def _files(clock: Clock, threads: Executor) -> list[Tool]:
         Grep(threads, clock),
         WriteFile(),
         EditFile(),
+        ReadSkill(),
     ]

@@ -150,6 +150,10 @@ class BoundTools:
         """See `ToolRegistry.call`."""
         return await self._registry.call(call, self._context.for_call(call))
 
+    def has(self, name: str) -> bool:
+        """Whether a tool is offered."""
+        return any(spec.name == name for spec in self.specs)
+
     def writes(self, call: ToolCall) -> bool:
         """See `ToolRegistry.writes`."""
         return self._registry.writes(call.tool)

@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from clawbot.agent.prompt import system_prompt
+from clawbot.agent.prompt import session_facts, system_prompt
 from clawbot.session_key import SessionKey
 from clawbot.work_dirs import make_work_dir, work_dir_of
 from tests.sessions.ground import GLOBAL, Chats, chats, turns_of, write_config
@@ -76,7 +78,16 @@ async def requests_of_one_user(
 
 def frozen(request: RecordedRequest) -> dict[str, Any]:
     """A request's body; what is somebody else's text is checked here and left out."""
-    expected = system_prompt([INSTRUCTIONS], [("team.md", CONTEXT)])
+    (day,) = re.findall(r"Today is (.*) \(UTC\)", request.system)
+    today = datetime.strptime(day, "%A, %Y-%m-%d").replace(tzinfo=UTC)
+    facts = session_facts(
+        channel="web",
+        is_group=False,
+        more_dirs=(),
+        network=False,
+        now_ms=round(today.timestamp() * 1000),
+    )
+    expected = system_prompt([INSTRUCTIONS], [("team.md", CONTEXT)], [facts])
     assert request.system == expected
     body = json.loads(json.dumps(request.body))
     body["messages"][0]["content"] = "<the system prompt>"

@@ -88,7 +88,7 @@ def test_every_key_of_the_example_stands_under_a_comment() -> None:
 
 def test_the_example_shows_the_defaults() -> None:
     config = example()
-    for section in ("turns", "tools", "limits", "retention", "log", "web"):
+    for section in ("turns", "tools", "project", "limits", "retention", "log", "web"):
         fields = Config.model_fields[section].default
         for name, value in config[section].items():
             if (section, name) == ("tools", "rules"):
