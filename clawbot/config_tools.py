@@ -67,6 +67,12 @@ class ToolsConfig(Section):
     """How much memory each of them may have."""
     command_file_bytes: int = Field(default=1_073_741_824, ge=1)
     """How large a file may become that they write."""
+    fetch_timeout_s: Seconds = 30
+    """How long web_fetch may take for a page."""
+    fetch_bytes: int = Field(default=5_242_880, ge=1024)
+    """How much of a page it loads."""
+    fetch_private_hosts: tuple[Text, ...] = ()
+    """Hosts that it may reach although they are not of the public internet."""
 
 
 class ProjectConfig(Section):

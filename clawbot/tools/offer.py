@@ -25,6 +25,7 @@ from clawbot.tools.registry import ToolLimits, ToolRegistry
 from clawbot.tools.rules import Rules
 from clawbot.tools.sandbox import Sandbox, SandboxRules, Unconfined, find_sandbox
 from clawbot.tools.send_file import SendFile
+from clawbot.tools.web_fetch import FetchLimits, WebFetch, open_client
 from clawbot.tools.write_file import WriteFile
 
 log = structlog.get_logger(__name__)
@@ -61,15 +62,8 @@ async def open_tools(
         at_once=section.at_once,
     )
     rules = Rules(section.rules, ask_dangerous=section.ask_dangerous)
-    threads = ThreadPoolExecutor(SEARCH_THREADS, thread_name_prefix="search")
-    background = Background(clock, at_once=section.background_at_once, life_s=section.background_s)
-    try:
-        tools = [
-            *_files(clock, threads),
-            SendFile(max_bytes=config.limits.file_bytes),
-            *await _commands(config, background),
-            *more_tools,
-        ]
+    async with _threads() as threads, _built_in(config, clock, threads) as built_in:
+        tools = [*built_in, *more_tools]
 
         def chosen(patterns: Sequence[str]) -> ToolRegistry:
             named = [one for one in tools if any(fnmatchcase(one.name, p) for p in patterns)]
@@ -83,9 +77,39 @@ async def open_tools(
                 if channel.tools is not None
             },
         )
+
+
+@asynccontextmanager
+async def _threads() -> AsyncIterator[Executor]:
+    """The threads for searches; leaving waits for none."""
+    threads = ThreadPoolExecutor(SEARCH_THREADS, thread_name_prefix="search")
+    try:
+        yield threads
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+
+
+@asynccontextmanager
+async def _built_in(
+    config: Config, clock: Clock, threads: Executor
+) -> AsyncIterator[Sequence[Tool]]:
+    section = config.tools
+    fetching = FetchLimits(
+        timeout_s=section.fetch_timeout_s,
+        max_bytes=section.fetch_bytes,
+        private_hosts=section.fetch_private_hosts,
+    )
+    background = Background(clock, at_once=section.background_at_once, life_s=section.background_s)
+    try:
+        async with open_client(section.fetch_private_hosts) as client:
+            yield [
+                *_files(clock, threads),
+                WebFetch(client, threads, fetching),
+                SendFile(max_bytes=config.limits.file_bytes),
+                *await _commands(config, background),
+            ]
     finally:
         await background.close()
-        threads.shutdown(wait=False, cancel_futures=True)
 
 
 async def open_sandbox(config: Config) -> Sandbox | str:
