@@ -169,4 +169,11 @@ class ModelError(ClawbotError):
 
 
 class ToolError(ClawbotError):
-    """The tool could not do it; the text is an observation for the model."""
+    """The tool could not do it; the text is an observation for the model.
+
+    `kind` is one of `tools.hints`, which knows what may be done about it; "" = of no known class.
+    """
+
+    def __init__(self, message: str | None = None, *, kind: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind

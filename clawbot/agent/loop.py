@@ -18,6 +18,7 @@ import structlog
 from clawbot.agent.batch import Tools, run_calls
 from clawbot.agent.interruption import interrupted, open_calls
 from clawbot.agent.memory import WorkingMemory
+from clawbot.agent.repetition import reminder
 from clawbot.errors import ModelError, TurnParked
 from clawbot.history import Entry, EntryKind, ModelReply, ModelRequest, ToolCall, Usage
 from clawbot.observation import Observation
@@ -227,11 +228,11 @@ class Agent:
             async with aclosing(run_calls(tools, calls)) as batches:
                 async for ended in batches:
                     waits = waits or any(seen is None for _, seen in ended)
-                    results = [
-                        _result(call, journal.turn_id, step, seen)
-                        for call, seen in ended
-                        if seen is not None
-                    ]
+                    results: list[Entry] = []
+                    for call, seen in ended:
+                        if seen is not None:
+                            so_far = [*memory.entries, *results] if seen.is_error else ()
+                            results.append(_result(call, journal.turn_id, step, seen, so_far))
                     effects = [one for _, seen in ended if seen is not None for one in seen.effects]
                     kept = [await memory.kept_result(result, spent) for result in results]
                     spent += sum(len(result.text) for result in kept)
@@ -307,12 +308,15 @@ def _step_entries(reply: ModelReply, turn_id: str, step: int) -> list[Entry]:
     return entries
 
 
-def _result(call: ToolCall, turn_id: str, step: int, seen: Observation) -> Entry:
+def _result(
+    call: ToolCall, turn_id: str, step: int, seen: Observation, earlier: Sequence[Entry]
+) -> Entry:
+    """An observation as it stands in the history, after `earlier` entries."""
     return Entry(
         kind=EntryKind.TOOL_RESULT,
         call_id=call.call_id,
         tool=call.tool,
-        text=seen.text,
+        text=seen.text + (reminder(call, earlier) if seen.is_error else ""),
         is_error=seen.is_error,
         turn_id=turn_id,
         step=step,

@@ -19,6 +19,14 @@ OUTPUT_BYTES = 8 << 20
 """What is kept in memory of a command's output; the history holds less of it."""
 
 
+_NO_NETWORK = (
+    "Network is unreachable",
+    "Temporary failure in name resolution",
+    "Could not resolve host",
+    "unable to resolve host",
+)
+
+
 class BashArgs(BaseModel):
     """What `bash` takes."""
 
@@ -69,14 +77,25 @@ class Bash:
         text = await asyncio.to_thread(finished.output.text)
         if finished.code == 0:
             return text or "(no output)"
-        raise ToolError(f"{text.rstrip()}\n{_ending(finished, min(args.timeout_s, self._most_s))}")
+        ending = _ending(finished, min(args.timeout_s, self._most_s))
+        raise ToolError(f"{text.rstrip()}\n{ending}", kind=self._kind_of(finished, text))
+
+    def _kind_of(self, finished: Finished, text: str) -> str:
+        """The class of a failure, where its exit code or what the system says tells it."""
+        if finished.code is None:
+            return "timeout"
+        if finished.code in {126, 127}:
+            return "no_command"
+        if not self._sandbox.rules.network and any(words in text for words in _NO_NETWORK):
+            return "no_network"
+        return "killed" if finished.code in {-9, 137} else ""
 
 
 def _ending(finished: Finished, timeout_s: float) -> str:
     """How a command ended that did not end well."""
     code = finished.code
     if code is None:
-        return f"[ended after {timeout_s:g} s; a longer timeout_s, or background, gives it time]"
+        return f"[ended after {timeout_s:g} s]"
     killed_by = -code if code < 0 else code - 128
     if killed_by > 0:
         try:

@@ -62,7 +62,7 @@ def _edit(args: EditFileArgs, context: ToolContext, abandoned: threading.Event) 
                 file.text, clean(args.old_text), clean(args.new_text), everywhere=args.replace_all
             )
         except ToolError as error:
-            raise ToolError(f"{args.path}: {error}") from error
+            raise ToolError(f"{args.path}: {error}", kind=error.kind) from error
         place.write(file.with_text(edited.text))
     lines = ", ".join(map(str, edited.first_lines[:_SHOWN_LINES]))
     more = ", …" if len(edited.first_lines) > _SHOWN_LINES else ""

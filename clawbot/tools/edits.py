@@ -49,9 +49,9 @@ def replace(text: str, old: str, new: str, *, everywhere: bool = False) -> Edite
         if not spans:
             continue
         if len(spans) > 1 and not everywhere:
-            raise ToolError(_told_several(text, spans, way))
+            raise ToolError(_told_several(text, spans, way), kind="ambiguous")
         return _spliced(text, spans, old, new, way)
-    raise ToolError(_told_missing(text, old))
+    raise ToolError(_told_missing(text, old), kind="stale")
 
 
 def _spliced(text: str, spans: Sequence[tuple[int, int]], old: str, new: str, way: _Way) -> Edited:

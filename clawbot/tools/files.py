@@ -75,7 +75,9 @@ def _open(roots: Sequence[Path], path: str, flags: int) -> int:
         raise ToolError("this session has no work directory")
     if "\x00" in path:
         raise ToolError("a path cannot hold a NUL character")
-    missing = ToolError(f"{path}: no such file or directory; list_dir shows what there is")
+    missing = ToolError(
+        f"{path}: no such file or directory; list_dir shows what there is", kind="missing"
+    )
     for root, relative in candidates(roots, path):
         try:
             with Walk(root) as walk:
@@ -83,7 +85,7 @@ def _open(roots: Sequence[Path], path: str, flags: int) -> int:
         except FileNotFoundError:
             continue
         except OutsideRoot as error:
-            raise ToolError(f"{path}: outside of the work directory") from error
+            raise ToolError(f"{path}: outside of the work directory", kind="outside") from error
         except OSError as error:
             raise ToolError(f"{path}: {reason_of(error)}") from error
         except ValueError as error:  # characters that no file name can hold
@@ -103,7 +105,9 @@ def candidates(roots: Sequence[Path], path: str) -> Iterator[tuple[Path, str]]:
             inside = True
             yield root, path[len(prefix) :].lstrip("/")
     if not inside:
-        raise ToolError(f"{path}: outside of the work directory; give a path relative to it")
+        raise ToolError(
+            f"{path}: outside of the work directory; give a path relative to it", kind="outside"
+        )
 
 
 class OutsideRoot(Exception):

@@ -25,6 +25,7 @@ from clawbot.observation import Observation
 from clawbot.ports import Clock, Tool, ToolContext, Writer
 from clawbot.text import clean, head_and_tail
 from clawbot.tools.arguments import describe_problems, describe_schema, schema_of
+from clawbot.tools.hints import hint
 from clawbot.tools.rules import AskedCall, Rules, question_of
 
 log = structlog.get_logger(__name__)
@@ -98,7 +99,7 @@ class ToolRegistry:
             await self._judge(tool, args, context)
             text, is_error = await self._run(tool, args, context), False
         except ToolError as error:
-            text, is_error = str(error), True
+            text, is_error = str(error) + hint(error.kind), True
         except (TurnParked, TurnStopped, LeaseLost):
             raise
         except Exception as error:  # noqa: BLE001  # a tool's fault must not end the turn
@@ -129,7 +130,7 @@ class ToolRegistry:
             if not bound.expired():
                 raise  # the tool's own fault: some other wait of it timed out
             message = f"{tool.name} did not finish in {max(seconds, 0):.0f} s and was ended"
-            raise ToolError(message) from error
+            raise ToolError(message, kind="timeout") from error
 
     def _unknown(self, name: str) -> str:
         near = difflib.get_close_matches(name, self._tools, n=1)
@@ -161,20 +162,24 @@ class BoundTools:
 
 def _parse(tool: Tool, text: str) -> BaseModel:
     """The arguments as the tool declares them, or a ToolError that tells the model how to call."""
-    hint = f"\n{tool.name} takes {describe_schema(tool.Args)}"
+    takes = f"\n{tool.name} takes {describe_schema(tool.Args)}"
     try:
         value = json.loads(text) if text.strip() else {}
     except json.JSONDecodeError as error:
         where = f"{error.msg} at character {error.pos}"
-        raise ToolError(f"The arguments are not valid JSON: {where}.{hint}") from error
+        raise ToolError(
+            f"The arguments are not valid JSON: {where}.{takes}", kind="arguments"
+        ) from error
     except (ValueError, RecursionError) as error:  # a number too long, or nested too deeply
-        raise ToolError(f"The arguments cannot be read.{hint}") from error
+        raise ToolError(f"The arguments cannot be read.{takes}", kind="arguments") from error
     if not isinstance(value, dict):
-        raise ToolError(f"The arguments must be one JSON object.{hint}")
+        raise ToolError(f"The arguments must be one JSON object.{takes}", kind="arguments")
     try:
         return tool.Args.model_validate(value)
     except ValidationError as error:
-        raise ToolError(f"Wrong arguments: {describe_problems(error)}.{hint}") from error
+        raise ToolError(
+            f"Wrong arguments: {describe_problems(error)}.{takes}", kind="arguments"
+        ) from error
 
 
 def _report_crash(tool: Tool, context: ToolContext, error: Exception) -> str:

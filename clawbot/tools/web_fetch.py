@@ -114,7 +114,9 @@ class WebFetch:
         except TimeoutError as error:
             if not bound.expired():
                 raise
-            raise ToolError(f"{args.url}: no answer in {self._limits.timeout_s:g} s") from error
+            raise ToolError(
+                f"{args.url}: no answer in {self._limits.timeout_s:g} s", kind="unreachable"
+            ) from error
         if page.status >= 400:
             text = page.text[:_ERROR_CHARS]
             raise ToolError(f"{page.url}: the server answers {page.status}\n{text}".strip())
@@ -144,9 +146,11 @@ class WebFetch:
                 # The library wraps what the resolver raises.
                 if isinstance(error.__cause__, PrivateAddress):
                     raise ToolError(_not_public(url)) from error
-                raise ToolError(f"{url}: cannot be reached ({type(error).__name__})") from error
+                raise ToolError(
+                    f"{url}: cannot be reached ({type(error).__name__})", kind="unreachable"
+                ) from error
             except (OSError, ValueError) as error:
-                raise ToolError(f"{url}: cannot be reached") from error
+                raise ToolError(f"{url}: cannot be reached", kind="unreachable") from error
             url = _redirected(url, target)
         raise ToolError(f"{url}: redirected more than {MOST_REDIRECTS} times")
 

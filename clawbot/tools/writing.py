@@ -154,9 +154,11 @@ def _told(path: str) -> Iterator[None]:
     try:
         yield
     except OutsideRoot as error:
-        raise ToolError(f"{path}: outside of the work directory") from error
+        raise ToolError(f"{path}: outside of the work directory", kind="outside") from error
     except FileNotFoundError as error:
-        raise ToolError(f"{path}: no such file; list_dir shows what there is") from error
+        raise ToolError(
+            f"{path}: no such file; list_dir shows what there is", kind="missing"
+        ) from error
     except OSError as error:
         if error.errno == errno.ELOOP:  # O_NOFOLLOW: it has become a link
             raise ToolError(f"{path}: was changed meanwhile; try again") from error

@@ -128,7 +128,7 @@ async def test_b9_5_mb_of_output_with_exit_1_and_with_a_time_out_stay_within_rea
     await chat.say(BACK, "hang big")
     found = await results(chat, BACK)
     assert [is_error for _, is_error in found] == [True, True]
-    for (text, _), end in zip(found, ("[exit code 1]", "gives it time]"), strict=True):
+    for (text, _), end in zip(found, ("[exit code 1]", "run in the background.]"), strict=True):
         assert len(text) < 51_000
         assert text.endswith(end)
         assert "characters left out" in text
@@ -164,7 +164,7 @@ async def test_a_channels_tools_are_those_it_is_given(
     tmp_path: Path, model: ModelSimulator
 ) -> None:
     extra = """
-    tools: {offered: ["read_*", "list_dir", "glob"]}
+    tools: {offered: ["read_file", "l*", "glob"]}
     channels:
       slack: {mode: http, bot_token: xoxb-made-up, signing_secret: made-up, tools: [glob]}
     """
@@ -179,3 +179,28 @@ async def test_a_channels_tools_are_those_it_is_given(
         assert names[-1] == {"glob"}
         assert "There is no tool 'bash'" in (await results(few, BACK))[0][0]
         assert "There is no tool 'list_dir'" in (await results(few, slack))[0][0]
+
+
+async def test_h4_a9_a_call_that_fails_again_and_again_is_reminded_of_in_its_session_alone(
+    chat: Chats, model: ModelSimulator
+) -> None:
+    for number in range(3):
+        uses(model, f"read it, {number}", ("read_file", {"path": "none.txt"}))
+        await chat.say(FRONT, f"read it, {number}")
+    uses(model, "read it there", ("read_file", {"path": "none.txt"}))
+    await chat.say(BACK, "read it there")
+    front = [text for text, _ in await results(chat, FRONT)]
+    assert ["times in a row" in text for text in front] == [False, False, True]
+    ((back, _),) = await results(chat, BACK)
+    assert "times in a row" not in back
+    assert "glob finds a file by its name" in back
+
+
+async def test_h3_a_command_without_network_is_told_so(chat: Chats, model: ModelSimulator) -> None:
+    uses(model, "download", ("bash", {"command": "echo x > /dev/tcp/192.0.2.1/80"}))
+    uses(model, "misspell", ("bash", {"command": "no-such-program"}))
+    await chat.say(BACK, "download")
+    await chat.say(BACK, "misspell")
+    first, second = [text for text, _ in await results(chat, BACK)]
+    assert first.endswith("[Shell commands have no network here; web_fetch loads pages.]")
+    assert "It may not be installed" in second
