@@ -219,7 +219,8 @@ class OutboundPart:
     earlier attempt may have been taken, perhaps with a text that was still shorter. tried_ms: no
     attempt before that time was taken; 0 = unknown. choices: what people may choose below it; an
     adapter may leave them out. file: what the message consists of; `text` then says, for people,
-    that it could not be sent.
+    that it could not be sent. is_revision: it replaces a message that was whole; one that cannot be
+    changed any more stays as it is.
     """
 
     channel: str
@@ -235,6 +236,7 @@ class OutboundPart:
     tried_ms: int = 0
     choices: tuple[Choice, ...] = ()
     file: OutboundFile | None = None
+    is_revision: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -288,6 +288,8 @@ class ReplySender:
             raise NotSent(str(error)) from error  # an edit may be repeated
         except Rejected as error:
             log.warning("edit_refused", channel=row.channel, outbox_id=row.id, error=str(error))
+            if row.revision:
+                return  # it was whole before, and what became of it is told elsewhere too
             if row.state != "streaming" and text != LEFTOVER:
                 raise  # people see a part of the answer: that does not count as sent
             shown.edits_refused = True
@@ -330,7 +332,8 @@ class ReplySender:
     ) -> OutboxRow:
         now_ms = self._clock.now_ms()
         if now_ms - row.created_ms > GIVE_UP_AFTER_MS:
-            return await self._settle(row, "dead", "too_old")
+            is_there = row.revision > 0 and all(part.state == "sent" for part in row.parts.values())
+            return await self._settle(row, "sent" if is_there and row.parts else "dead", "too_old")
         backoff_s = min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** min(row.tries, 10))
         wait_s = retry_after_s or backoff_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
         log.info("reply_retried_later", channel=row.channel, outbox_id=row.id, wait_s=wait_s)
@@ -390,4 +393,5 @@ class ReplySender:
             part_count=part_count,
             choices=row.choices if number + 1 == part_count else (),
             file=row.file,
+            is_revision=row.revision > 0,
         )

@@ -147,6 +147,8 @@ class Messenger:
         except Rejected as error:
             if error.code in AUTH_CODES:
                 raise
+            if part.is_revision:
+                raise
             if part.is_final:
                 await self._send_anew(reference, part, content, error)
             else:

@@ -55,15 +55,17 @@ _TEXTS = {
         "仅限管理者操作；用 `/stop` 停止当前会话。",
     ),
     "approval_question": (
-        (
-            "May I do this? {question}\n\n**{tool}**\n{arguments}\n"
-            "Answer `!approve {id}` or `!deny {id}` (or with `/`) within {minutes} min."
-        ),
-        (
-            "请确认是否执行：{question}\n\n**{tool}**\n{arguments}\n"
-            "请在 {minutes} 分钟内回复 `!approve {id}` 批准，或 `!deny {id}` 拒绝（也可用 `/`）。"
-        ),
+        "May I do this? {question}\n\n**{tool}**\n{arguments}",
+        "请确认是否执行：{question}\n\n**{tool}**\n{arguments}",
     ),
+    "approval_how": (
+        "Answer `!approve {id}` or `!deny {id}` (or with `/`) within {minutes} min.",
+        "请在 {minutes} 分钟内回复 `!approve {id}` 批准，或 `!deny {id}` 拒绝（也可用 `/`）。",
+    ),
+    "approval_ends_approved": ("✅ Approved by {by}.", "✅ {by} 已批准。"),
+    "approval_ends_denied": ("❌ Refused by {by}.", "❌ {by} 已拒绝。"),
+    "approval_ends_expired": ("⌛ Nobody decided in time.", "⌛ 已超过确认时间。"),
+    "approval_ends_cancelled": ("⏹ Taken back: it was stopped.", "⏹ 已随停止而取消。"),
     "file_not_sent": (
         "(The file {name}, {size}, could not be sent to this chat.)",
         "（文件 {name}（{size}）无法发送到此会话。）",
@@ -71,6 +73,7 @@ _TEXTS = {
     "choice_approve": ("Approve", "批准"),
     "choice_deny": ("Deny", "拒绝"),
     "choice_stop": ("Stop {number}", "停止 {number}"),
+    "choice_made": ("{label} ({by}): {outcome}", "{label}（{by}）：{outcome}"),
     "approval_given": ("Approved: {tool}.", "已批准：{tool}。"),
     "approval_given_always": (
         "Approved: {tool}, and the same call again until /new.",

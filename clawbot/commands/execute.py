@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from sqlalchemy import func, select
@@ -13,10 +14,11 @@ from clawbot.commands.tasks import Standing
 from clawbot.messages import ChatType, Choice, InboundMessage
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
-from clawbot.store import stops
+from clawbot.store import revisions, stops
 from clawbot.store.approvals import Voter
 from clawbot.store.schema import approvals, inbox, turns
 
+_MARKUP = re.compile(r"[\\`*_~<>\[\]|#@]")
 EVERYTHING = frozenset({"all", "全部", "所有"})
 LISTED = 20
 
@@ -74,7 +76,13 @@ def _voter(message: InboundMessage, session: SessionKey, standing: Standing | No
         is_owner=standing is None or standing.is_owner,
         session=session,
         place=None if standing is None else replace(standing.place, thread=message.thread),
+        name=_name_of(message),
     )
+
+
+def _name_of(message: InboundMessage) -> str:
+    """Who wrote it, without what Markdown would make of the name."""
+    return _MARKUP.sub("", " ".join(message.sender.name.split())) or message.sender.id
 
 
 def _about_work(
@@ -92,13 +100,14 @@ def _about_work(
         if standing is not None and not standing.is_owner:
             return Answered(text=answer("owners_only", like=like))
         return _stop_all(tx, session, like, now_ms)
+    if command.name == "stop" and message.chat_type is ChatType.GROUP:
+        named = _stop_named(tx, command.words.strip("` "), message, now_ms)
+        if named is not None:
+            return named
     if message.chat_type is ChatType.GROUP and message.thread is None:
         # At the root of a group a command names no thread: unless the root's own session works, it
         # speaks for the whole chat.
         keys = stops.open_keys(tx, message.channel, message.chat_id)
-        if command.name == "stop" and command.words.strip("` ") in keys:
-            done = _stop(tx, SessionKey.parse(command.words.strip("` ")), like, now_ms)
-            return replace(done, seq=None)  # a number of that session, not of the command's own
         if keys and str(session) not in keys:
             return _chat_status(keys, like)
     if command.name == "status":
@@ -113,6 +122,23 @@ def _stop(tx: Transaction, session: SessionKey, like: str, now_ms: int) -> Answe
     else:
         text = answer("stopped" if done.had_turn else "nothing_to_stop", like=like)
     return Answered(text=text, seq=done.seq)
+
+
+def _stop_named(tx: Transaction, key: str, message: InboundMessage, now_ms: int) -> Answered | None:
+    """`/stop KEY`: a session of this chat, that runs or was offered to be stopped; else None."""
+    is_open = bool(key) and key in stops.open_keys(tx, message.channel, message.chat_id)
+    done = Answered(text=answer("nothing_to_stop", like=message.text))
+    if is_open:
+        stopped = _stop(tx, SessionKey.parse(key), message.text, now_ms)
+        done = replace(stopped, seq=None)  # a number of that session, not of the command's own
+
+    def line(choice: Choice) -> str:
+        told = {"label": choice.label, "by": _name_of(message), "outcome": done.text}
+        return answer("choice_made", like=message.text, **told)
+
+    channel, chat_id = message.channel, message.chat_id
+    was_offered = revisions.withdraw(tx, channel, chat_id, f"/stop {key}", line)
+    return done if is_open or was_offered else None
 
 
 def _stop_all(tx: Transaction, session: SessionKey, like: str, now_ms: int) -> Answered:

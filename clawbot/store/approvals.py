@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, RowMapping, and_, or_, select, update
@@ -22,7 +22,7 @@ from clawbot.history import ToolCall
 from clawbot.messages import Choice, Place
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
-from clawbot.store import events, inline, outbox, sessions
+from clawbot.store import events, inline, outbox, revisions, sessions
 from clawbot.store.schema import approvals
 from clawbot.store.schema import sessions as session_rows
 from clawbot.store.topics import TURNS
@@ -47,13 +47,31 @@ class Ruling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Closing:
+    """How a question reads once it is decided: its `text`, and a last line for each way to end,
+    in which `{by}` stands for the name of who decided.
+    """
+
+    text: str
+    endings: Mapping[str, str]
+
+    def as_text(self, state: str, by: str) -> str:
+        """The whole of it."""
+        line = self.endings.get(state, "").replace("{by}", by)
+        return "\n\n".join(part for part in (self.text, line) if part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Voter:
-    """Who answers a question, from where. place: None where people name the session itself."""
+    """Who answers a question, from where. place: None where people name the session itself; name:
+    what people are told of them.
+    """
 
     person: str
     is_owner: bool
     session: SessionKey
     place: Place | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +108,13 @@ def ask(
     now_ms: int,
     choices: Sequence[Choice] = (),
     bound: str = "",
+    closing: Closing | None = None,
 ) -> Ruling:
     """Put a call's question to the people of the turn, or use what they decided.
 
     Raise LeaseLost or TurnStopped. text: the question as it is sent, under the id `new_id`;
-    choices: the answers to it. bound: what else the decision holds for alone (the directories).
+    choices: the answers to it. closing: how it reads afterwards. bound: what else the decision
+    holds for alone (the directories).
     """
     numbers = sessions.lock(tx, turn.session, turn.fence, count=1, first_seq=turn.first_seq)
     found = (
@@ -118,25 +138,7 @@ def ask(
     people = [] if asked.is_bot else [asked.id]
     if _is_granted(tx, turn, _hash_of(call, bound), place, people):
         return Ruling(state="approved")
-    tx.conn.execute(
-        approvals.insert().values(
-            id=new_id,
-            session_key=str(turn.session),
-            turn_id=turn.turn_id,
-            call_seq=call.seq,
-            tool=call.tool,
-            arguments_hash=_hash_of(call, bound),
-            question=text,
-            **place,
-            people=people,
-            epoch=turn.epoch,
-            state="open",
-            created_ms=now_ms,
-            expires_ms=expires_ms,
-        )
-    )
-    data = {"id": new_id, "turn": turn.turn_id, "tool": call.tool, "text": text}
-    events.append(tx, turn.session, numbers.last_seq, turn.epoch, "approval_asked", data, now_ms)
+    outbox_id: int | None = None
     if route is not None:
         outbox_id = outbox.add(
             tx,
@@ -151,6 +153,27 @@ def ask(
             choices=choices,
         )
         inline.pass_on(tx, last.id, outbox_id)
+    tx.conn.execute(
+        approvals.insert().values(
+            id=new_id,
+            session_key=str(turn.session),
+            turn_id=turn.turn_id,
+            call_seq=call.seq,
+            tool=call.tool,
+            arguments_hash=_hash_of(call, bound),
+            question=text,
+            closing=None if closing is None else asdict(closing),
+            outbox_id=outbox_id,
+            **place,
+            people=people,
+            epoch=turn.epoch,
+            state="open",
+            created_ms=now_ms,
+            expires_ms=expires_ms,
+        )
+    )
+    data = {"id": new_id, "turn": turn.turn_id, "tool": call.tool, "text": text}
+    events.append(tx, turn.session, numbers.last_seq, turn.epoch, "approval_asked", data, now_ms)
     return Ruling(state="open")
 
 
@@ -201,7 +224,7 @@ def waits_until(tx: Transaction, turn_id: str, now_ms: int) -> int | None:
     ]
     overdue = [row for row in unused if row["state"] == "open" and row["expires_ms"] <= now_ms]
     for row in overdue:
-        _settle(tx, row, "expired", "", "", now_ms)
+        _settle(tx, row, "expired", None, "", now_ms)
     if overdue or any(row["state"] != "open" for row in unused):
         return None
     return min((row["expires_ms"] for row in unused), default=None)
@@ -251,7 +274,7 @@ def decide(
         return Decision(outcome="not_yours", ids=decision.ids, tool=decision.tool)
     state = "approved" if approves else "denied"
     is_late = row["state"] == "open" and row["expires_ms"] <= now_ms
-    if is_late or not _settle(tx, row, state, voter.person, reason, now_ms, lasts):
+    if is_late or not _settle(tx, row, state, voter, reason, now_ms, lasts):
         before = "expired" if is_late else _state_of(tx, row["id"])
         return Decision(outcome=before, ids=decision.ids, tool=decision.tool)
     tx.conn.execute(
@@ -293,7 +316,7 @@ def cancel(tx: Transaction, key: SessionKey, now_ms: int) -> int:
     waiting = select(approvals).where(approvals.c.session_key == str(key), _IS_OPEN)
     rows = tx.conn.execute(waiting).mappings().all()
     for row in rows:
-        _settle(tx, row, "cancelled", "", "", now_ms)
+        _settle(tx, row, "cancelled", None, "", now_ms)
     return len(rows)
 
 
@@ -301,12 +324,13 @@ def _settle(
     tx: Transaction,
     row: RowMapping,
     state: str,
-    person: str,
+    voter: Voter | None,
     reason: str,
     now_ms: int,
     lasts: str = "once",
 ) -> bool:
-    """Decide a question that is still open; False when somebody was faster."""
+    """Decide a question that is still open; False when somebody was faster. Its message says so."""
+    person = "" if voter is None else voter.person
     key = SessionKey.parse(row["session_key"])
     numbers = sessions.take_numbers(tx, key, 1, now_ms)
     settled = tx.conn.execute(
@@ -318,6 +342,9 @@ def _settle(
         return False
     data = {"id": row["id"], "turn": row["turn_id"], "state": state, "by": person}
     events.append(tx, key, numbers.last_seq, numbers.epoch, "approval_decided", data, now_ms)
+    if row["outbox_id"] is not None and row["closing"] is not None:
+        by = person if voter is None else voter.name or person
+        revisions.revise(tx, row["outbox_id"], Closing(**row["closing"]).as_text(state, by))
     return True
 
 

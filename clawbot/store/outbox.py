@@ -14,11 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from sqlalchemy import (
+    BigInteger,
     BindParameter,
     ColumnElement,
     Insert,
     RowMapping,
+    Text,
     Update,
+    and_,
     bindparam,
     case,
     delete,
@@ -51,11 +54,14 @@ _LOCK = _MINE.values(holder=outbox.c.holder)
 _SENDING = _MINE.values(state="sending")
 _POSTED = _MINE.values(has_posted=True, inline_holder=None)
 _POSTED_INLINE = _MINE.values(has_posted=True)
+_NEW_STATE = bindparam("new_state", type_=Text)
+# What was revised since it was read is brought up to date in its chat: see `revisions`.
+_IS_OUTDATED = and_(_NEW_STATE == "sent", outbox.c.revision != bindparam("of_revision"))
 _SETTLE = _MINE.values(
-    state=bindparam("new_state"),
+    state=case((_IS_OUTDATED, "pending"), else_=_NEW_STATE),
     reason=bindparam("new_reason"),
     holder=None,
-    settled_ms=bindparam("now_ms"),
+    settled_ms=case((_IS_OUTDATED, None), else_=bindparam("now_ms", type_=BigInteger)),
 )
 _PART = update(outbox_parts).where(
     outbox_parts.c.outbox_id == bindparam("of_row"), outbox_parts.c.part_no == bindparam("no")
@@ -100,6 +106,7 @@ class OutboxRow:
     lane_thread: str = ""
     choices: tuple[Choice, ...] = ()
     file: OutboundFile | None = None
+    revision: int = 0
     parts: dict[int, Part] = field(default_factory=dict)
 
     @property
@@ -203,6 +210,7 @@ def _row_of(row: RowMapping, parts: dict[int, Part]) -> OutboxRow:
         lane_thread=row["lane_thread"],
         choices=tuple(Choice(**choice) for choice in row["choices"] or ()),
         file=OutboundFile(**row["file"]) if row["file"] is not None else None,
+        revision=row["revision"],
         is_inline=row["inline_holder"] == row["holder"] and not is_streaming,
         parts=parts,
     )
@@ -308,7 +316,8 @@ def settle(
 
     What was sent was seen at its place.
     """
-    values = {"new_state": state, "new_reason": reason, "now_ms": now_ms}
+    told = {"new_state": state, "new_reason": reason, "of_revision": row.revision}
+    values = {**told, "now_ms": now_ms}
     _change(tx, row.id, holder, _SETTLE, values)
     if state == "sent" and row.session_key is not None and row.visible_no is not None:
         places.mark_seen(tx, places.viewer_of(row.place), row.session_key, row.visible_no)

@@ -17,7 +17,7 @@ from clawbot.history import ToolCall
 from clawbot.messages import Choice
 from clawbot.ports import Clock, Store
 from clawbot.store import approvals
-from clawbot.store.approvals import Ruling
+from clawbot.store.approvals import Closing, Ruling
 from clawbot.store.claims import Claim
 from clawbot.text import head_and_tail
 
@@ -51,19 +51,18 @@ class TurnApprovals:
         """See `ports.ToolContext.ask`."""
         now_ms = self._clock.now_ms()
         approval_id = approvals.fresh_id()
+        like = self._turn.rows[-1].text
+        asked = question_text(call, question, like=like)
+        minutes = max(1, round(self._expires_s / 60))
+        how = answer("approval_how", like=like, id=approval_id, minutes=minutes)
         ruling: Ruling = await self._store.write(
             partial(
                 approvals.ask,
                 turn=self._turn,
                 call=call,
                 new_id=approval_id,
-                text=question_text(
-                    call,
-                    question,
-                    approval_id,
-                    expires_s=self._expires_s,
-                    like=self._turn.rows[-1].text,
-                ),
+                text=f"{asked}\n{how}",
+                closing=Closing(text=asked, endings=_endings(like)),
                 expires_ms=now_ms + round(self._expires_s * 1000),
                 now_ms=now_ms,
                 choices=self._choices(approval_id),
@@ -84,9 +83,13 @@ class TurnApprovals:
         )
 
 
-def question_text(
-    call: ToolCall, question: str, approval_id: str, *, expires_s: float, like: str
-) -> str:
+def _endings(like: str) -> dict[str, str]:
+    """How a question can end; the name of who decides is not known yet."""
+    states = ("approved", "denied", "expired", "cancelled")
+    return {state: answer(f"approval_ends_{state}", like=like, by="{by}") for state in states}
+
+
+def question_text(call: ToolCall, question: str, *, like: str) -> str:
     """What people are asked, in the language of the text `like`."""
     arguments = shown_arguments(call.arguments)
     fence = _fence_for(arguments)
@@ -96,8 +99,6 @@ def question_text(
         question=_one_line(question),
         tool=call.tool,
         arguments=f"{fence}\n{arguments}\n{fence}",
-        id=approval_id,
-        minutes=max(1, round(expires_s / 60)),
     )
 
 

@@ -116,6 +116,16 @@ async def test_a_last_text_that_cannot_be_edited_in_is_sent_anew_and_once(
     assert [each.text for each in slack.sent(chat)] == ["half", "half and half"]
 
 
+async def test_a_revision_that_cannot_be_shown_is_no_message_of_its_own(
+    slack: SlackSimulator, adapter: SlackAdapter
+) -> None:
+    ref = await adapter.send(part("C1", "May I?"))
+    slack.fail_next("chat.update", "error:message_not_found")
+    with pytest.raises(Rejected):
+        await adapter.edit(ref, part("C1", "Approved.", is_revision=True))
+    assert [each.text for each in slack.sent("C1")] == ["May I?"]
+
+
 @pytest.mark.parametrize(
     ("fault", "kind"),
     [

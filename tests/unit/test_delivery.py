@@ -13,7 +13,7 @@ from clawbot.errors import NotSent, OutcomeUnknown, Rejected, SendError
 from clawbot.lease import Heartbeat
 from clawbot.messages import ChannelHealth, Limits, MessageRef, OutboundFile, OutboundPart
 from clawbot.ports import Accept, Store
-from clawbot.store import blobs, outbox
+from clawbot.store import blobs, outbox, revisions
 from tests.contracts.sqlite_ground import SqliteGround, make_template
 from tests.contracts.store import scenes
 from tests.contracts.store.scenes import DESK, NOW_MS, begin, draft, finish, put_reply, take_replies
@@ -336,6 +336,33 @@ async def test_a_question_without_an_answer_leaves_a_part_unknown(store: Store) 
 
 
 # -- files -----------------------------------------------------------------------------------------
+
+
+async def revised(store: Store, platform: Platform) -> None:
+    """A question stands in the chat, and is decided."""
+    row_id = await put_reply(store, "May I?", can_edit=True)
+    await until_shown(platform, "May I?")
+    await until(store, "sent")
+    await store.write(lambda tx: revisions.revise(tx, row_id, "May I? Yes."))
+
+
+async def test_a_revised_reply_is_changed_where_it_stands(store: Store) -> None:
+    platform = Platform()
+    async with delivering(store, platform):
+        await revised(store, platform)
+        await until_shown(platform, "May I? Yes.")
+        await until(store, "sent")
+
+
+async def test_a_revision_that_is_refused_leaves_the_reply_as_sent(store: Store) -> None:
+    platform = Platform()
+    platform.edit_fails.append(Rejected("the message is gone", code="message_not_found"))
+    async with delivering(store, platform):
+        await revised(store, platform)
+        await until(store, "sent")
+    assert platform.edit_fails == []
+    assert platform.shown == ["May I?"]
+    assert await scenes.column(store, "outbox.reason") == [""]
 
 
 class FilePlatform(Platform):

@@ -146,6 +146,8 @@ approvals = Table(
     Column("tool", Text, nullable=False),
     Column("arguments_hash", Text, nullable=False),
     Column("question", Text, nullable=False),
+    Column("closing", JSON(none_as_null=True)),  # how the question reads once it is decided
+    Column("outbox_id", BigInteger),  # where it was sent as a message
     Column("channel", Text, nullable=False),
     Column("chat_id", Text, nullable=False),
     Column("thread", Text, nullable=False, server_default=""),

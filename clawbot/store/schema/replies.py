@@ -45,6 +45,8 @@ outbox = Table(
     Column("footer", Text, nullable=False, server_default=""),
     Column("choices", JSON(none_as_null=True)),
     Column("file", JSON(none_as_null=True)),  # what is sent; the text, where it cannot be
+    # How often it was changed after it had been put here: what is sent may be of an earlier one.
+    Column("revision", Integer, nullable=False, server_default="0"),
     Column("inline_holder", Text),
     Column("inline_until_ms", BigInteger),
     Column("created_ms", BigInteger, nullable=False),
@@ -58,6 +60,7 @@ partial_index(
     where="settled_ms IS NULL",
 )
 partial_index("ix_outbox_held", outbox.c.channel, outbox.c.chat_id, where="state = 'held'")
+partial_index("ix_outbox_choices", outbox.c.channel, outbox.c.chat_id, where="choices IS NOT NULL")
 partial_index("ix_outbox_inline", outbox.c.inbox_id, where="inline_holder IS NOT NULL")
 
 partial_index(

@@ -10,6 +10,7 @@ from tests.contracts.broken.front import INBOX_BREAKS
 from tests.contracts.broken.inline import INLINE_BREAKS
 from tests.contracts.broken.places import PLACE_BREAKS
 from tests.contracts.broken.replies import EVENT_BREAKS, OUTBOX_BREAKS
+from tests.contracts.broken.revising import REVISION_BREAKS
 from tests.contracts.broken.running import FENCE_BREAKS, STOP_BREAKS, TURN_BREAKS
 from tests.contracts.broken.writing import BELL_BREAKS, WRITE_BREAKS
 
@@ -26,6 +27,7 @@ BREAKS: tuple[Break, ...] = (
     *APPROVAL_BREAKS,
     *WAITING_BREAKS,
     *OUTBOX_BREAKS,
+    *REVISION_BREAKS,
     *INLINE_BREAKS,
     *PLACE_BREAKS,
     *EVENT_BREAKS,

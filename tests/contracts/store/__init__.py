@@ -16,6 +16,7 @@ from tests.contracts.store.inbox import InboxClauses
 from tests.contracts.store.inline import InlineClauses
 from tests.contracts.store.outbox import OutboxClauses
 from tests.contracts.store.places import PlaceClauses
+from tests.contracts.store.revisions import RevisionClauses
 from tests.contracts.store.stops import StopClauses
 from tests.contracts.store.turns import TurnClauses
 from tests.contracts.store.waiting import WaitingClauses
@@ -35,6 +36,7 @@ class StoreContract(
     ApprovalClauses,
     WaitingClauses,
     OutboxClauses,
+    RevisionClauses,
     InlineClauses,
     PlaceClauses,
     EventClauses,

@@ -191,6 +191,24 @@ class ApprovalClauses:
         kinds = [one.kind for one in page.events]
         assert (kinds.count("approval_asked"), kinds.count("approval_decided")) == (1, 1)
 
+    async def test_a_decided_question_says_so_and_offers_nothing(self, ground: Ground) -> None:
+        store = await ground.open("one")
+        turn = await scenes.begin(store)
+        for number in range(1, 5):
+            expires_ms = NOW_MS + 1 if number == 3 else LATER_MS
+            await scenes.ask(store, turn, f"a{number}", seq=number, expires_ms=expires_ms)
+        assert await scenes.column(store, "outbox.text") == [f"May I? a{n}" for n in range(1, 5)]
+        await scenes.decide(store, "a1")
+        await scenes.decide(store, "a1", approves=False)
+        await scenes.decide(store, "a2", approves=False)
+        await scenes.park(store, turn)
+        await scenes.claim(store, now_ms=NOW_MS + 1)
+        await scenes.stop(store)
+        ends = ("approved by <U1>", "denied by <U1>", "expired", "cancelled")
+        texts = await scenes.column(store, "outbox.text")
+        assert texts[:4] == [f"May I?\n\n{end}" for end in ends]
+        assert await scenes.column(store, "outbox.choices") == [None] * len(texts)
+
     async def test_a_stopped_turn_asks_nobody(self, ground: Ground) -> None:
         store = await ground.open("one")
         turn = await scenes.begin(store)

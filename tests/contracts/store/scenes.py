@@ -16,6 +16,7 @@ from clawbot.intake import ChannelRules
 from clawbot.messages import (
     Accepted,
     ChatType,
+    Choice,
     InboundMessage,
     MessageRef,
     Place,
@@ -26,7 +27,7 @@ from clawbot.ports import Store, Transaction
 from clawbot.queueing import QueuePolicy
 from clawbot.session_key import SessionKey
 from clawbot.store import approvals, claims, history, lanes, outbox, stops, turns, waiting
-from clawbot.store.approvals import Decision, Ruling, Voter
+from clawbot.store.approvals import Closing, Decision, Ruling, Voter
 from clawbot.store.claims import Claim
 from clawbot.store.inbox import InboxRow
 from clawbot.store.outbox import OutboxRow
@@ -38,6 +39,13 @@ NOW_MS = 1_760_000_000_000
 DESK = "desk"
 KEY = SessionKey.of_chat(DESK, "C1")
 HERE = Place(channel=DESK, chat_id="C1")
+ROUTE = {"chat_id", "thread", "can_edit"}
+ENDINGS = {
+    "approved": "approved by {by}",
+    "denied": "denied by {by}",
+    "expired": "expired",
+    "cancelled": "cancelled",
+}
 EVERYONE = AllowLists(dm=("*",), groups=("*",), senders=("*",))
 
 
@@ -212,6 +220,8 @@ async def ask(
             expires_ms=expires_ms,
             now_ms=now_ms,
             bound=bound,
+            choices=(Choice(label="Yes", command=f"/approve {approval_id}"),),
+            closing=Closing(text="May I?", endings=ENDINGS),
         )
     )
 
@@ -234,7 +244,7 @@ async def decide(
     lasts: str = "once",
 ) -> Decision:
     """Answer a question."""
-    voter = Voter(person=by, is_owner=is_owner, session=session, place=place)
+    voter = Voter(person=by, is_owner=is_owner, session=session, place=place, name=f"<{by}>")
     return await store.write(
         lambda tx: approvals.decide(
             *(tx, voter, approval_id), approves=approves, reason="", now_ms=now_ms, lasts=lasts
@@ -250,7 +260,8 @@ async def join(store: Store, turn: Claim) -> list[str]:
 
 async def put_reply(store: Store, text: str = "reply", **changes: Any) -> int:
     """A reply in the outbox, in the lane of its chat and thread."""
-    route = ReplyRoute(chat_id=changes.pop("chat_id", "C1"), thread=changes.pop("thread", None))
+    names = {"chat_id": "C1"} | {name: changes.pop(name) for name in sorted(ROUTE & changes.keys())}
+    route = ReplyRoute(**names)
     values: dict[str, Any] = {"channel": DESK, "state": "pending", "now_ms": NOW_MS}
     return await store.write(lambda tx: outbox.add(tx, route=route, text=text, **values | changes))
 

@@ -17,21 +17,18 @@ from tests.unit.tools.context import context_in
 
 def question(arguments: str = "{}", asked: str = "Delete it", like: str = "hello") -> str:
     call = ToolCall(call_id="c1", tool="shell", arguments=arguments, seq=3)
-    return question_text(call, asked, "1a2b3c4d", expires_s=3600, like=like)
+    return question_text(call, asked, like=like)
 
 
-def test_the_question_names_the_tool_the_arguments_and_how_to_answer() -> None:
+def test_the_question_names_the_tool_and_the_arguments() -> None:
     text = question('{"command": "rm -rf build", "cwd": "/srv"}', "Run a command")
     assert "Run a command" in text
     assert "**shell**" in text
     assert '"command": "rm -rf build"' in text
-    assert "!approve 1a2b3c4d" in text
-    assert "!deny 1a2b3c4d" in text
-    assert "60 min" in text
 
 
 def test_the_question_is_in_the_language_of_the_conversation() -> None:
-    assert "批准" in question(like="请部署")
+    assert "请确认" in question(like="请部署")
 
 
 @pytest.mark.parametrize("hidden", ["\u202e", "\u200b", "\x1b[2K", "\r", "\u2066"])
