@@ -17,7 +17,7 @@ class GateFacts:
     """What the gate must know beyond the message.
 
     follows_thread: the message's thread has a session here already, or the bot began it.
-    bot_run: how many of the place's newest messages came from bots without a break.
+    bot_run: how many messages of bots were taken in here without a person's between them.
     """
 
     follows_thread: bool = False

@@ -278,7 +278,7 @@ class ChannelKeys(Section):
     bots: Literal["deny", "allow"] = "deny"
     """Whether other bots that are on the allow lists may talk to it."""
     max_bot_turns: int = Field(default=10, ge=1)
-    """After how many answers to bots in a row a person must speak again."""
+    """After how many answers to a bot in a row, in all threads of a chat, a person must speak."""
     queue: QueuePolicy = "collect"
     """What happens to messages that arrive while their session is busy: collect = they are answered
     together afterwards; followup = one by one; steer = they join the turn that runs, if the same

@@ -218,6 +218,7 @@ def _bot_run(tx: Transaction, message: InboundMessage, rules: ChannelRules) -> i
         message.channel,
         message.chat_id,
         message.thread,
+        message.sender.id,
         limit=rules.policy.max_bot_turns,
     )
 

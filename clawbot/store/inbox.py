@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import (
+    ColumnElement,
     Insert,
     RowMapping,
     bindparam,
@@ -175,6 +176,7 @@ def put(
     return row_id
 
 
+_TAKEN_IN = ("received", "queued", "claimed", "done", "dead")
 _PROMOTED = (
     *("state", "reason", "text", "raw", "thread", "attachments", "mentioned", "is_late"),
     *("session_key", "seq", "route", "place_thread", "command", "enrich_by_ms", "settled_ms"),
@@ -232,25 +234,23 @@ def answers_in(tx: Transaction, channel: str, chat_id: str, thread: str) -> bool
     return found.first() is not None
 
 
-def bot_run(tx: Transaction, channel: str, chat_id: str, thread: str | None, *, limit: int) -> int:
-    """How many of the newest accepted messages of a place come from bots without a break."""
-    rows = tx.conn.execute(
-        select(inbox.c.sender_is_bot)
-        .where(
-            inbox.c.channel == channel,
-            inbox.c.chat_id == chat_id,
-            inbox.c.thread.is_(None) if thread is None else inbox.c.thread == thread,
-            inbox.c.state.in_(("received", "queued", "claimed", "done", "dead")),
-        )
-        .order_by(inbox.c.id.desc())
-        .limit(limit)
-    ).scalars()
-    run = 0
-    for is_bot in rows:
-        if not is_bot:
-            break
-        run += 1
-    return run
+def bot_run(
+    tx: Transaction, channel: str, chat_id: str, thread: str | None, bot_id: str, *, limit: int
+) -> int:
+    """How often bots were taken in without a person between: in this place any of them, or in all
+    threads of the chat this one, which may open a new thread each time. At most `limit`.
+    """
+    chat = [inbox.c.channel == channel, inbox.c.chat_id == chat_id, inbox.c.state.in_(_TAKEN_IN)]
+    place = inbox.c.thread.is_(None) if thread is None else inbox.c.thread == thread
+
+    def run(where: Sequence[ColumnElement[bool]], bots: ColumnElement[bool]) -> int:
+        person = select(func.max(inbox.c.id)).where(*where, inbox.c.sender_is_bot.is_(False))
+        since = func.coalesce(person.scalar_subquery(), 0)
+        found = select(inbox.c.id).where(*where, bots, inbox.c.id > since).limit(limit)
+        return len(tx.conn.execute(found).all())
+
+    here = run([*chat, place], inbox.c.sender_is_bot.is_(True))
+    return max(here, run(chat, inbox.c.sender_id == bot_id))
 
 
 # -- enrichment ------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ session; how far a session was given them is kept per thread, because one sessio
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 from sqlalchemy import Insert, bindparam, delete, literal_column, select
 
@@ -56,12 +58,31 @@ def reason_of(tx: Transaction, row_id: int) -> str | None:
 
 
 def keep_earlier(tx: Transaction, messages: Sequence[InboundMessage], now_ms: int) -> None:
-    """Keep messages of a thread as its context; those that we know already stay what they are."""
+    """Keep messages of a thread as its context; those that we know already stay what they are.
+
+    A thread's root may have been overheard as one of its chat: it is kept a second time, for the
+    thread, because what is given to other sessions is counted there.
+    """
     for message in messages:
         try:
             put(tx, message, state="context", now_ms=now_ms, reason=JOINS_THREAD)
         except StoredMeanwhile:
-            continue
+            if not _is_elsewhere(tx, message):
+                continue
+            identity = f"joined:{message.thread}:{message.identity}"
+            copy = replace(message, identity=identity, transport_ids=())
+            with suppress(StoredMeanwhile):
+                put(tx, copy, state="context", now_ms=now_ms, reason=JOINS_THREAD)
+
+
+def _is_elsewhere(tx: Transaction, message: InboundMessage) -> bool:
+    """Whether a message of a thread was overheard in another place."""
+    found = tx.conn.execute(
+        select(inbox.c.thread).where(
+            inbox.c.channel == message.channel, inbox.c.identity == message.identity, IS_CONTEXT
+        )
+    ).first()
+    return found is not None and found.thread != message.thread
 
 
 def _marking(insert: InsertOf) -> Insert:

@@ -92,7 +92,8 @@ async def test_another_bot_is_answered_only_as_often_as_it_is_allowed(
         await connect(daemon, slack, None)
         for number in range(4):
             text = f"<@{slack.bot.id}> alert {number}"
-            await slack.bot_says(channel, text, classic=number % 2 == 1)
+            thread = slack.transcript(channel)[0]["ts"] if number == 2 else None
+            await slack.bot_says(channel, text, classic=number == 3, thread_ts=thread)
             await slack.wait_settled()
             await daemon.until_quiet()
     assert len(slack.sent(channel)) == answers

@@ -49,3 +49,26 @@ async def test_a_thread_that_cannot_be_read_is_no_reason_not_to_answer(
     await slack.user_says(channel, alice, "since when?", thread_ts=root, mention=True)
     await slack.wait_text("I cannot tell.", channel=channel)
     await daemon.until_quiet()
+
+
+async def test_a_root_that_was_overheard_is_known_in_its_thread(
+    daemon: Daemon, slack: SlackSimulator, model: ModelSimulator
+) -> None:
+    alice = slack.create_user("alice")
+    channel = slack.create_channel("general", [alice])
+    seconds = itertools.count(time.time() - 60)
+    slack.workspace.now = lambda: next(seconds)
+    root = await slack.user_says(channel, alice, "the pump leaks")
+    await slack.user_says(channel, alice, "since Monday", thread_ts=root)
+    await slack.wait_settled()
+    model.expect(Reply(text="Call a plumber."), when="what now")
+    await slack.user_says(channel, alice, "what now?", thread_ts=root, mention=True)
+    await slack.wait_text("Call a plumber.", channel=channel)
+    model.expect(Reply(text="It leaks."), when="what is it")
+    await slack.user_says(channel, alice, "what is it?", mention=True)
+    await slack.wait_text("It leaks.", channel=channel)
+    await daemon.until_quiet()
+    inside, beside = (request.all_text for request in model.requests)
+    assert inside.index("the pump leaks") < inside.index("since Monday")
+    assert (inside.count("the pump leaks"), inside.count("since Monday")) == (1, 1)
+    assert (beside.count("the pump leaks"), beside.count("since Monday")) == (1, 0)

@@ -280,6 +280,24 @@ async def test_bots_that_talk_to_each_other_are_ended(store: Store) -> None:
     assert (await accept(store, in_group("b4", **bot), rules)).decision == "queued"
 
 
+async def test_a_bot_is_counted_in_all_threads_of_a_chat_until_a_person_writes(
+    store: Store,
+) -> None:
+    rules = rules_of(bots="allow", max_bot_turns=2)
+
+    async def reason(identity: str, bot: str = "B1", **place: Any) -> str:
+        sender = Sender(id=bot, is_bot=True)
+        return (await accept(store, in_group(identity, sender=sender, **place), rules)).reason
+
+    assert [await reason("b1"), await reason("b2", thread="t1")] == ["", ""]
+    assert await reason("b3", thread="t2") == "bot_loop"
+    assert await reason("b4") == "bot_loop"
+    assert await reason("b5", thread="t3", chat_id="C2") == ""
+    assert await reason("b6", "B2", thread="t4") == "", "another bot in a thread of its own"
+    await accept(store, in_group("person", thread="t9"), rules)
+    assert await reason("b7", thread="t5") == ""
+
+
 # Commands
 
 

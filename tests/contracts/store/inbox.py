@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from clawbot.messages import InboundMessage
 from clawbot.ports import Store
-from clawbot.store import inbox, processes
+from clawbot.store import inbox, overheard, processes
 from tests.contracts.store import scenes
 from tests.contracts.store.ground import Ground, child
 from tests.contracts.store.scenes import DESK, MENTION_RULES, NOW_MS, in_group, said
@@ -59,10 +60,10 @@ class InboxClauses:
 
     async def test_an_overheard_message_is_promoted_by_its_mention(self, ground: Ground) -> None:
         store = await ground.open("one")
-        overheard = await scenes.accept(store, in_group("m1"), MENTION_RULES)
+        first = await scenes.accept(store, in_group("m1"), MENTION_RULES)
         mention = await scenes.accept(store, in_group("m1", mentioned=True), MENTION_RULES)
-        assert (overheard.decision, mention.decision) == ("context", "queued")
-        assert (mention.inbox_id, mention.is_duplicate) == (overheard.inbox_id, False)
+        assert (first.decision, mention.decision) == ("context", "queued")
+        assert (mention.inbox_id, mention.is_duplicate) == (first.inbox_id, False)
         assert await scenes.column(store, "inbox.state") == ["queued"]
         (turn,) = await scenes.claim(store)
         assert [row.id for row in turn.rows] == [mention.inbox_id]
@@ -116,6 +117,31 @@ class InboxClauses:
         assert await heard(in_group("a4", thread="t-a", mentioned=True)) == ["thread talk"]
         assert await heard(in_group("a5", thread="t-a", mentioned=True)) == []
         assert await heard(in_group("b", mentioned=True)) == ["root talk"]
+
+    async def test_a_root_that_was_overheard_is_context_of_its_thread_too(
+        self, ground: Ground
+    ) -> None:
+        store = await ground.open("one")
+        root = in_group("m1", "the root", sent_at_ms=NOW_MS - 3)
+        read = [replace(root, thread="t-m1", opens_thread=None)]
+        read += [
+            in_group(f"m{n}", f"reply {n}", thread="t-m1", sent_at_ms=NOW_MS - 4 + n)
+            for n in (2, 3)
+        ]
+        await scenes.accept(store, root, MENTION_RULES)
+        await scenes.accept(store, read[1], MENTION_RULES)
+        for _ in range(2):
+            await store.write(lambda tx: overheard.keep_earlier(tx, read, NOW_MS))
+        inside = in_group("m4", "and?", thread="t-m1", mentioned=True)
+        for mention in (inside, in_group("m5", "beside", mentioned=True)):
+            await scenes.accept(store, mention, MENTION_RULES)
+        heard = {
+            turn.rows[0].text: await scenes.column(
+                store, "messages.text", scenes.is_note(turn.turn_id)
+            )
+            for turn in await scenes.claim(store, context_rows=10)
+        }
+        assert heard == {"and?": ["the root", "reply 2", "reply 3"], "beside": ["the root"]}
 
     async def test_a_message_being_completed_holds_later_ones_back(self, ground: Ground) -> None:
         store = await ground.open("one")
