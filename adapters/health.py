@@ -20,6 +20,7 @@ class Health:
         self._state = "connecting"
         self._detail = ""
         self._facts: dict[str, str] = {}
+        self._remark = ""
         self._is_broken = asyncio.Event()
 
     def snapshot(self) -> ChannelHealth:
@@ -30,11 +31,21 @@ class Health:
         """Add or change facts."""
         self._facts |= facts
 
+    def remark(self, text: str) -> None:
+        """Say what an admin should know although it works; shown while nothing worse is. "" = no
+        more.
+        """
+        if text and text != self._remark:
+            log.warning("channel_incomplete", channel=self._channel, remark=text)
+        self._remark = text
+        if self._state == "up":
+            self._detail = text
+
     def up(self) -> None:
         """Connected and receiving."""
         if self._state not in {"up", "broken"}:
             log.info("channel_up", channel=self._channel, before=self._state)
-            self._state, self._detail = "up", ""
+            self._state, self._detail = "up", self._remark
 
     def lost(self, reason: str) -> None:
         """Not working now; tried again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from clawbot.access import GateFacts, judge
+from clawbot.commands.answers import answer
 from clawbot.commands.execute import execute
 from clawbot.commands.grammar import Command
 from clawbot.commands.tasks import Standing
@@ -11,6 +12,7 @@ from clawbot.messages import ChatType, InboundMessage, Sender
 from clawbot.ports import Transaction
 from clawbot.router import route
 from clawbot.store.directory import StoredDirectory
+from clawbot.store.session_admin import settings_of
 
 _SHOWN = ("status", "sessions", "unread")
 
@@ -24,8 +26,8 @@ def overview(
     person: str,
     now_ms: int,
 ) -> str | None:
-    """What `/status`, `/sessions` and `/unread` would answer there, as Markdown; None when this
-    person may not talk to us. It only reads.
+    """What `/status`, `/sessions` and `/unread` would answer there, and the settings, as Markdown;
+    None when this person may not talk to us. It only reads.
     """
     looking = InboundMessage(
         channel=channel,
@@ -59,4 +61,12 @@ def overview(
         ).text
         for name in _SHOWN
     ]
-    return "\n\n".join(answers)
+    own = settings_of(tx, way.session)
+    settings = answer(
+        "settings",
+        like="",
+        model=own.model or model,
+        mention=answer(f"mention_{policy.mention}", like=""),
+        queue=own.queue or policy.queue.policy,
+    )
+    return "\n\n".join([*answers, settings])

@@ -21,7 +21,7 @@ from adapters.slack.api import SlackApi
 from adapters.slack.chat_api import ChatApi
 from adapters.slack.config import SlackConfig
 from adapters.slack.dispatch import Dispatcher
-from adapters.slack.facts import SLASH_TOKEN, Identity
+from adapters.slack.facts import SCOPES, SLASH_TOKEN, Identity
 from adapters.slack.failures import AUTH_CODES
 from adapters.slack.http import HttpReceiver, SignedRequests
 from adapters.slack.intake import Intake
@@ -98,6 +98,7 @@ class SlackAdapter:
         """
         try:
             self.adopt(await self._api.identify())
+            self._remark_scopes()
             if self._config.mode == "socket":
                 await self._api.open_socket()
         except Rejected as error:
@@ -106,6 +107,11 @@ class SlackAdapter:
         except SendError as error:
             self._health.lost(str(error))
         return self._health.snapshot()
+
+    def _remark_scopes(self) -> None:
+        missing = sorted(SCOPES - self._api.scopes) if self._api.scopes else []
+        remark = f"missing scopes: {', '.join(missing)}; install the app again with them"
+        self._health.remark(remark if missing else "")
 
     def adopt(self, identity: Identity) -> None:
         """Take this for who we are; `check` does so with what Slack says."""

@@ -37,12 +37,16 @@ def quiet_logger() -> logging.Logger:
 
 
 class SlackApi:
-    """The Web API as one bot. Methods raise NotSent, Rejected or OutcomeUnknown."""
+    """The Web API as one bot. Methods raise NotSent, Rejected or OutcomeUnknown.
+
+    scopes: what the bot token may do, as Slack said last; empty when it did not say.
+    """
 
     def __init__(self, config: SlackConfig) -> None:
         self._config = config
         self._session: aiohttp.ClientSession | None = None
         self._client: AsyncWebClient | None = None
+        self.scopes: frozenset[str] = frozenset()
 
     @property
     def client(self) -> AsyncWebClient:
@@ -74,7 +78,11 @@ class SlackApi:
 
     async def identify(self) -> Identity:
         """auth.test, and the app's id where the scopes allow to ask for it."""
-        me = await self.call("auth.test", self.client.auth_test())
+        method = "auth.test"
+        answer = await self._answer(method, self.client.auth_test())
+        me = object_of(answer.data)
+        granted = text_of(dict(answer.headers).get("X-OAuth-Scopes"))
+        self.scopes = frozenset(filter(None, map(str.strip, granted.split(","))))
         bot_id = text_of(me.get("bot_id"))
         teams = {text_of(me.get(key)) for key in ("team_id", "enterprise_id")}
         return Identity(
@@ -203,13 +211,15 @@ class SlackApi:
 
     async def call(self, method: str, call: Awaitable[AsyncSlackResponse]) -> Json:
         """The answer to a call of the SDK's client. Raises NotSent, Rejected or OutcomeUnknown."""
+        return object_of((await self._answer(method, call)).data)
+
+    async def _answer(self, method: str, call: Awaitable[AsyncSlackResponse]) -> AsyncSlackResponse:
         try:
-            answer = await call
+            return await call
         except SlackApiError as error:
             raise from_api_error(method, error) from error
         except (aiohttp.ClientError, TimeoutError) as error:
             raise from_client_error(method, error) from error
-        return object_of(answer.data)
 
 
 def _too_large(max_bytes: int) -> NotLoaded:

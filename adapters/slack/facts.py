@@ -9,6 +9,28 @@ SLASH_TOKEN = "slash"  # noqa: S105  # a route's mark, no secret
 """Marks the reply route of slash words: the reply is a root post that opens their thread."""
 
 
+SCOPES = frozenset(
+    {
+        "app_mentions:read",
+        "assistant:write",
+        "channels:history",
+        "channels:read",
+        "chat:write",
+        "commands",
+        "files:read",
+        "files:write",
+        "groups:history",
+        "groups:read",
+        "im:history",
+        "mpim:history",
+        "reactions:write",
+        "usergroups:read",
+        "users:read",
+    }
+)
+"""What the app's manifest asks for; README says what is missing without each."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """Who we are. Empty sets and texts mean not known (yet); nothing is concluded from them.

@@ -224,6 +224,12 @@ _TEXTS = {
     "footer": ("_Unread: {parts}. Write `/unread`._", "_未读：{parts}。发送 `/unread` 查看。_"),
     "footer_part": ("{name} ({count})", "{name}（{count}）"),
     "footer_joint": (", ", "，"),
+    "settings": (
+        "Settings: model {model}; in groups {mention}; what comes while I work: {queue}.",
+        "设置：模型 {model}；群聊中{mention}；处理期间收到的消息：{queue}。",
+    ),
+    "mention_required": ("I answer when I am mentioned", "需要提及我"),
+    "mention_never": ("I answer everything", "无需提及我"),
     "choose_on_page": (
         "Choose the conversation in the list, or open a new one there.",
         "请在列表中选择会话，或新建一个。",

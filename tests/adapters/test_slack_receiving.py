@@ -380,6 +380,20 @@ async def test_only_what_slack_signed_is_read(slack: SlackSimulator, recorder: R
     assert recorder.messages == []
 
 
+async def test_scopes_that_are_missing_are_told_while_it_works(slack: SlackSimulator) -> None:
+    recorder = Recorder()
+    async with receiving(slack, recorder, "socket") as adapter:
+        assert adapter.health().detail == ""
+    slack.web_api.scopes -= {"files:write", "reactions:write"}
+    async with receiving(slack, recorder, "socket") as adapter:
+        health = adapter.health()
+        assert health.state == "up"
+        assert "missing scopes: files:write, reactions:write;" in health.detail
+        slack.web_api.scopes |= {"files:write", "reactions:write"}
+        await adapter.check()
+        assert adapter.health().detail == ""
+
+
 async def test_a_taken_port_says_what_to_do(slack: SlackSimulator, recorder: Recorder) -> None:
     async with receiving(slack, recorder, "http") as first:
         port = int(first.health().facts["listening"].split(":")[2].split("/")[0])

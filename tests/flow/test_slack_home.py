@@ -27,3 +27,4 @@ async def test_the_home_tab_shows_the_conversations_of_the_direct_chat(
     await slack.wait_for(shown, what="the Home tab")
     assert "task 42: active" in shown()
     assert "Idle" in shown()
+    assert "in groups I answer when I am mentioned; what comes while I work: collect" in shown()

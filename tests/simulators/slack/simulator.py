@@ -30,7 +30,7 @@ from .workspace import Conversation, User, Workspace
 SCOPES = (
     "app_mentions:read assistant:write channels:history channels:read chat:write commands"
     " files:read files:write groups:history groups:read im:history im:read im:write"
-    " mpim:history mpim:read reactions:read reactions:write team:read users:read"
+    " mpim:history mpim:read reactions:read reactions:write team:read usergroups:read users:read"
 )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from adapters.slack.facts import SCOPES
 from adapters.slack.interactions import ASK_ABOUT
 
 ROOT = Path(__file__).parents[3]
@@ -85,7 +86,7 @@ def test_every_scope_is_used_and_none_is_missing(manifest: Any) -> None:
         used |= SCOPES_OF_EVENTS[event]
     assert "url_private" in source()
     used |= {"files:read"}
-    assert set(manifest["oauth_config"]["scopes"]["bot"]) == used
+    assert set(manifest["oauth_config"]["scopes"]["bot"]) == used == SCOPES
 
 
 def test_all_known_methods_are_called() -> None:
