@@ -24,6 +24,7 @@ from clawbot.ports import (
     Store,
     Typing,
 )
+from clawbot.standing_by import StandBy
 from clawbot.store import amendments
 from clawbot.store.processes import set_channel_health
 from clawbot.typing_signs import TypingSigns
@@ -61,6 +62,9 @@ class AdapterHost:
         self._file_bytes = file_bytes
         self._enrich_ms = enrich_ms if isinstance(adapter, Enricher) else 0
         self._delivery = Delivery(store, clock, heartbeat, channel, adapter, grace_s=grace_s)
+        self._stand_by: StandBy | None = None
+        if adapter.limits.one_connection:
+            self._stand_by = StandBy(store, clock, channel, heartbeat.process_id)
         self._last_in_ms: int | None = None
         self._has_connected = asyncio.Event()
 
@@ -75,6 +79,8 @@ class AdapterHost:
         """
         await self._heartbeat.begin()
         try:
+            if self._stand_by is not None and not await self._wait_for_turn(self._stand_by, stop):
+                return
             try:
                 await self._write_health(await self._adapter.check())
             except ClawbotError as error:
@@ -91,12 +97,29 @@ class AdapterHost:
             await self._adapter.close()
             await self._heartbeat.end()
 
+    async def _wait_for_turn(self, stand_by: StandBy, stop: asyncio.Event) -> bool:
+        """Stand by until this process is the channel's active one; False = it is to stop."""
+        self._has_connected.set()  # it does all that it is for
+        beating = asyncio.create_task(self._heartbeat.run(), name="heartbeat")
+        waiting = asyncio.create_task(stand_by.wait_for_turn(stop), name="stand by")
+        try:
+            await asyncio.wait({beating, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            if beating.done():
+                beating.result()
+            return waiting.result()
+        finally:
+            for task in (beating, waiting):
+                task.cancel()
+            await asyncio.gather(beating, waiting, return_exceptions=True)
+
     async def _run(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
             side_tasks = [
                 group.create_task(self._heartbeat.run(), name="heartbeat"),
                 group.create_task(self._report_health(), name="health"),
             ]
+            if self._stand_by is not None:
+                side_tasks.append(group.create_task(self._stand_by.watch(), name="holder"))
             if isinstance(self._adapter, Enricher):
                 enrichment = Enrichment(
                     self._store,

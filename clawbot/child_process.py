@@ -20,6 +20,7 @@ from clawbot.stopping import Stopping, first_of
 log = structlog.get_logger(__name__)
 
 EXIT_NOT_STARTED = 1
+HEARD_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +28,13 @@ class ChildProcess:
     """Runs a command; see `supervisor.RunChild`.
 
     kill_after_s: how long after SIGTERM it is killed; more than the grace it gives itself.
+    stuck_after_s: how long its event loop may stand still, once it works, until it is killed.
     """
 
     command: Sequence[str]
     environ: Mapping[str, str]
     kill_after_s: float
+    stuck_after_s: float = 60.0
 
     async def __call__(
         self, process_id: str, on_ready: Callable[[], None], stopping: Stopping
@@ -75,19 +78,34 @@ class ChildProcess:
         on_ready: Callable[[], None],
         stopping: Stopping,
     ) -> int:
+        is_stuck = asyncio.Event()
+
         async def hear() -> None:
             ours.settimeout(0)
-            said = await asyncio.get_running_loop().sock_recv(ours, len(READY))
-            if said == READY:
-                on_ready()
+            loop, works = asyncio.get_running_loop(), False
+            while True:
+                try:
+                    async with asyncio.timeout(self.stuck_after_s if works else None):
+                        said = await loop.sock_recv(ours, HEARD_BYTES)
+                except TimeoutError:
+                    is_stuck.set()
+                    return
+                if not said:
+                    return
+                if not works and said.startswith(READY):
+                    works = True
+                    on_ready()
 
         hearing = asyncio.create_task(hear(), name=f"hear {process.pid}")
         try:
-            await first_of(process.wait(), stopping.stop.wait())
-            if process.returncode is None:
+            await first_of(process.wait(), stopping.stop.wait(), is_stuck.wait())
+            if process.returncode is None and is_stuck.is_set():
+                log.error("child_stuck", pid=process.pid, silent_s=self.stuck_after_s)
+                process.kill()
+            elif process.returncode is None:
                 process.terminate()
                 await first_of(process.wait(), stopping.now.wait(), timeout_s=self.kill_after_s)
-            if process.returncode is None:
+            if process.returncode is None and not is_stuck.is_set():
                 log.warning("child_killed", pid=process.pid, insisted=stopping.now.is_set())
                 process.kill()
             return await process.wait()

@@ -32,6 +32,7 @@ from clawbot.config_sections import (
     LimitsConfig,
     LogConfig,
     ModelName,
+    PoolName,
     ProviderConfig,
     RetentionConfig,
     Section,
@@ -74,6 +75,8 @@ class Config(Section):
     """People who may command everything, as CHANNEL:USER-ID."""
     workers: int = Field(default=1, ge=1, le=64)
     """How many worker processes run turns."""
+    pools: tuple[PoolName, ...] = ()
+    """The pools of which the workers of this file run the turns; none = of all pools."""
     turns: TurnsConfig = TurnsConfig()
     """Bounds of one run of the agent."""
     tools: ToolsConfig = ToolsConfig()
@@ -285,7 +288,10 @@ class _Reader:
             bots=keys.bots,
             max_bot_turns=keys.max_bot_turns,
             queue=QueueRules(
-                policy=keys.queue, debounce_ms=keys.debounce_ms, limit=keys.queue_limit
+                policy=keys.queue,
+                debounce_ms=keys.debounce_ms,
+                limit=keys.queue_limit,
+                pool=keys.pool,
             ),
             case_insensitive_ids=channel_type.case_insensitive_ids,
         )

@@ -60,6 +60,7 @@ HttpUrlText = Annotated[str, StringConstraints(pattern=r"^https?://[^/]")]
 FolderPath = Annotated[Path, AfterValidator(_in_folder)]
 ExistingFile = Annotated[Path, AfterValidator(_in_folder), AfterValidator(_existing_file)]
 ModelName = Annotated[str, AfterValidator(_model_name)]
+PoolName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
 Seconds = Annotated[float, Field(gt=0)]
 Temperature = Annotated[float, Field(ge=0, le=2)]
 
@@ -295,6 +296,9 @@ class ChannelKeys(Section):
     """Bounds of turns on this channel, where they differ from the general ones."""
     workdir: Literal["chat", "session"] = "chat"
     """chat = all sessions of a chat work in one directory; session = each has its own."""
+    pool: PoolName | None = None
+    """The pool of workers that runs this channel's turns; left out, default. A session stays in the
+    pool in which it began, for its files are there."""
     shared_dirs: tuple[FolderPath, ...] = ()
     """Further directories that every session of this channel may use."""
     tools: tuple[Text, ...] | None = None

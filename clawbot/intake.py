@@ -366,6 +366,7 @@ def _enqueue(
         now_ms,
         chat_type="dm" if is_direct else "group",
         wants_turn=state == "queued",
+        pool=queue.pool,
     )
     if numbers.is_busy and waiting.count(tx, session) >= queue.limit:
         return refusals.turn_away(tx, message, way, session, numbers, now_ms)

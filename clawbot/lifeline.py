@@ -1,8 +1,8 @@
 """The tie between the supervisor and a child process: one socket pair, made at the child's start.
 
-The child says on it that it is ready. Neither says anything else: when one side's process ends,
-however it ends, the system closes its end and the other side notices. So a supervisor that is
-killed leaves nothing behind.
+The child says on it that it is ready, and from then on, again and again, that its event loop turns.
+When one side's process ends, however it ends, the system closes its end and the other side notices.
+So a supervisor that is killed leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -12,14 +12,19 @@ import os
 import socket
 import threading
 from collections.abc import Callable, MutableMapping
+from contextlib import suppress
 
 import structlog
+
+from clawbot.ports import Clock
 
 log = structlog.get_logger(__name__)
 
 DESCRIPTOR_VARIABLE = "CLAWBOT_SUPERVISOR_FD"
 PROCESS_ID_VARIABLE = "CLAWBOT_PROCESS_ID"
 READY = b"ready\n"
+TURNS = b"."
+BEAT_S = 5.0
 EXIT_ORPHANED = 75
 
 
@@ -38,6 +43,14 @@ class Lifeline:
         except OSError as error:
             # The watching thread learns of the supervisor's end by itself.
             log.warning("ready_not_heard", error=error)
+
+    async def beat(self, clock: Clock) -> None:
+        """Tell the supervisor until cancelled that this event loop turns."""
+        while True:
+            await clock.sleep(BEAT_S)
+            # Where nobody hears it, the watching thread knows, or the supervisor is busy.
+            with suppress(OSError):
+                self._tie.send(TURNS, socket.MSG_DONTWAIT)
 
     def watch(self, lost: Callable[[], None], linger_s: float) -> None:
         """Call `lost` on the running loop when the supervisor is gone; end the process if it still

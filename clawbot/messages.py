@@ -252,6 +252,8 @@ class Limits:
     ends_growth: whether a text that was shown as growing looks unfinished until an edit says that
         it is final, even if that edit changes nothing else.
     max_file_bytes: of one file that is sent; 0 where none can be.
+    one_connection: whether the platform keeps one connection of the account only: of several
+        processes one receives and sends, the others stand by.
     """
 
     max_size: int
@@ -263,6 +265,7 @@ class Limits:
     typing_lasts_s: float = 60.0
     ends_growth: bool = False
     max_file_bytes: int = 0
+    one_connection: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

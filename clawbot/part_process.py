@@ -51,11 +51,13 @@ async def run_part(
         notifier.ready()
         if lifeline is not None:
             lifeline.say_ready()
+            beats.append(asyncio.create_task(lifeline.beat(clock), name="beats"))
 
     hosted = HostedPart(open_part=open_part, drain_s=drain_s)
-    watchdog = asyncio.create_task(notifier.feed_watchdog(clock), name="watchdog")
+    beats = [asyncio.create_task(notifier.feed_watchdog(clock), name="watchdog")]
     try:
         with on_signals(signalled):
             return await hosted(process_id, on_ready, stopping)
     finally:
-        watchdog.cancel()
+        for task in beats:
+            task.cancel()

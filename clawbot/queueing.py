@@ -14,13 +14,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+DEFAULT_POOL = "default"
+
 QueuePolicy = Literal["collect", "followup", "steer", "interrupt"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRules:
-    """The rules of a channel; see the keys of the same names in `config_sections.ChannelKeys`."""
+    """The rules of a channel; see the keys of the same names in `config_sections.ChannelKeys`.
+
+    pool: the workers that run the turns.
+    """
 
     policy: QueuePolicy = "collect"
     debounce_ms: int = 0
     limit: int = 50
+    pool: str | None = None

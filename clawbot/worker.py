@@ -35,6 +35,7 @@ class WorkerLimits:
     """Bounds of a worker; see the config sections `turns` and `limits`.
 
     turns_per_chat: how many of them one chat may have, so that a flood leaves room for the others.
+    pools: of which it runs the turns; none = of all.
     queue_of: the policy of a session. debounces: whether sessions may wait for more of a burst.
     """
 
@@ -43,6 +44,7 @@ class WorkerLimits:
     grace_s: float
     context_rows: int
     turns_per_chat: int = 100
+    pools: tuple[str, ...] = ()
     queue_of: QueueOf = collecting
     debounces: bool = False
 
@@ -162,6 +164,7 @@ class Worker:
                     queue_of=self._limits.queue_of,
                     running=chats,
                     per_chat=self._limits.turns_per_chat,
+                    pools=self._limits.pools,
                 )
             )
         except StoreUnavailable as error:

@@ -78,6 +78,7 @@ class WecomBotAdapter:
             edit_interval_s=_EDIT_INTERVAL_S,
             parts_per_inbound=None if self._is_socket else 2,
             ends_growth=True,
+            one_connection=self._is_socket,
         )
 
     # -- life cycle --------------------------------------------------------------------------------

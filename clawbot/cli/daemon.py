@@ -69,11 +69,19 @@ def adapter(
     _run_alone(loaded, daemon.adapter(loaded, name))
 
 
-def worker(config: ConfigPath = DEFAULT_CONFIG) -> None:
+def worker(
+    config: ConfigPath = DEFAULT_CONFIG,
+    pool: Annotated[
+        list[str] | None,
+        typer.Option("--pool", help="Run the turns of this pool, or of several.", metavar="NAME"),
+    ] = None,
+) -> None:
     """Run turns."""
     from clawbot import daemon  # noqa: PLC0415 see the module's docstring
 
     loaded = _begin(config, "worker")
+    if pool:
+        loaded = loaded.model_copy(update={"pools": tuple(pool)})
     _run_alone(loaded, daemon.worker(loaded))
 
 

@@ -237,12 +237,17 @@ def set_(
     usual_dir: Annotated[
         bool, typer.Option("--usual-dir", help="Work in the usual directory again.")
     ] = False,
+    pool: Annotated[
+        str | None, typer.Option(help="Let this pool of workers run it; move its files yourself.")
+    ] = None,
     config: ConfigPath = DEFAULT_CONFIG,
 ) -> None:
     """Give a session a model, bounds or directories of its own, from its next turn on."""
-    if not (pairs or unset or dirs or usual_dir):
-        raise InvalidSettings("nothing to set: give NAME=VALUE, --unset NAME, --dir or --usual-dir")
-    job = partial(_set, SessionKey.parse(key), pairs or [], unset or [])
+    if not (pairs or unset or dirs or usual_dir or pool):
+        raise InvalidSettings(
+            "nothing to set: give NAME=VALUE, --unset NAME, --dir, --usual-dir or --pool"
+        )
+    job = partial(_set, SessionKey.parse(key), pairs or [], unset or [], pool)
     bound = (dirs or []) if dirs or usual_dir else None
     with_store(config, partial(job, bound))
 
@@ -251,6 +256,7 @@ async def _set(
     key: SessionKey,
     pairs: list[str],
     unset: list[str],
+    pool: str | None,
     dirs: list[Path] | None,
     config: Config,
     store: Store,
@@ -273,6 +279,8 @@ async def _set(
         session_admin.change_settings(tx, key, values, now_ms, unset=unset)
         if bound is not None:
             session_admin.bind_dirs(tx, key, bound, now_ms, rebind=True)
+        if pool:
+            session_admin.set_pool(tx, key, pool, now_ms)
 
     await store.write(change)
     described = await session_views.described(key, 0, config, store)

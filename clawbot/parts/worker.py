@@ -64,6 +64,7 @@ async def open_worker(
             WorkerLimits(
                 turns=config.turns.per_worker,
                 turns_per_chat=config.turns.per_chat,
+                pools=config.pools,
                 turn_timeout_s=config.turns.turn_timeout_s,
                 grace_s=config.limits.grace_s,
                 context_rows=config.limits.context_messages,

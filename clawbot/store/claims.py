@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from clawbot import seed
 from clawbot.history import Entry, Usage
 from clawbot.messages import ReplyRoute
 from clawbot.ports import Transaction
-from clawbot.queueing import QueuePolicy
+from clawbot.queueing import DEFAULT_POOL, QueuePolicy
 from clawbot.session_key import SessionKey
 from clawbot.session_settings import SessionSettings, restored
 from clawbot.store import approvals, events, history, sessions
@@ -118,11 +118,12 @@ def claim(
     queue_of: QueueOf = collecting,
     running: Mapping[str, int] | None = None,
     per_chat: int = ALL,
+    pools: Collection[str] = (),
 ) -> list[Claim]:
     """Take the next turns of up to `limit` sessions, those that wait longest first.
 
     running: how many turns of each chat (`SessionKey.chat`) the worker runs already; of no chat it
-    gets more than `per_chat`, whatever waits there.
+    gets more than `per_chat`, whatever waits there. pools: of which turns are taken; none = all.
 
     A session whose turn cannot be made, for what a row of it holds, holds up no other: it is
     logged, and tried again later.
@@ -131,7 +132,7 @@ def claim(
     while True:
         crowded = [chat for chat, count in counts.items() if count >= per_chat]
         wanted = {"most": limit - len(claims), "now": now_ms}
-        rows = tx.conn.execute(_beside(crowded), wanted).mappings().all()
+        rows = tx.conn.execute(_beside(crowded, pools), wanted).mappings().all()
         is_crowded = False
         for session in rows:
             chat = SessionKey.parse(session["key"]).chat
@@ -146,9 +147,11 @@ def claim(
             return claims
 
 
-def _beside(crowded: Sequence[str]) -> Select[Any]:
-    """The sessions that are due, without those of some chats."""
+def _beside(crowded: Sequence[str], pools: Collection[str]) -> Select[Any]:
+    """The sessions that are due, without those of some chats, and of other pools."""
     due = _DUE
+    if pools:
+        due = due.where(func.coalesce(session_rows.c.pool, DEFAULT_POOL).in_(pools))
     for chat in crowded:
         start = func.substr(session_rows.c.key + "/", 1, len(chat) + 1)
         due = due.where(start != f"{chat}/")

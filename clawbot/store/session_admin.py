@@ -37,6 +37,7 @@ class SessionInfo:
     settings: SessionSettings
     work_dirs: tuple[str, ...]
     archived: bool
+    pool: str | None
     created_ms: int
     active_ms: int
 
@@ -134,6 +135,11 @@ def bind_dirs(
     _change(tx, key, {"work_dirs": list(wanted) or None}, "rebound", data, now_ms)
 
 
+def set_pool(tx: Transaction, key: SessionKey, pool: str, now_ms: int) -> None:
+    """Let another pool of workers run the session's turns. Raise NoSuchSession."""
+    _change(tx, key, {"pool": pool}, "pool_changed", {"pool": pool}, now_ms)
+
+
 def reset(tx: Transaction, key: SessionKey, now_ms: int) -> Stopped:
     """Begin a new epoch: an empty history under the same key. Raise NoSuchSession."""
     get(tx, key)
@@ -207,6 +213,7 @@ def _info(row: RowMapping) -> SessionInfo:
         settings=restored(row["settings"]),
         work_dirs=tuple(row["work_dirs"] or ()),
         archived=row["archived"],
+        pool=row["pool"],
         created_ms=row["created_ms"],
         active_ms=row["active_ms"],
     )

@@ -49,11 +49,13 @@ def take_numbers(
     *,
     chat_type: str = "",
     wants_turn: bool = False,
+    pool: str | None = None,
 ) -> Numbers:
     """Number `count` things that happen in a session, which is made if it is new.
 
     The row stays locked until the transaction ends. `wants_turn` says that a turn is due from now
-    on, if it was not before; the claim looks whether it is possible.
+    on, if it was not before; the claim looks whether it is possible. `pool` is that of a session
+    which has none yet: it stays where its files are.
     """
     row = tx.conn.execute(
         tx.prepared(_numbering),
@@ -65,6 +67,7 @@ def take_numbers(
             "chat_type": chat_type,
             "last_seq": count,
             "due_ms": now_ms if wants_turn else None,
+            "pool": pool,
             "created_ms": now_ms,
             "active_ms": now_ms,
         },
@@ -94,6 +97,7 @@ def _numbering(insert: InsertOf) -> ReturningInsert[Any]:
             "last_seq": sessions.c.last_seq + new.last_seq,
             "chat_type": func.coalesce(func.nullif(sessions.c.chat_type, ""), new.chat_type),
             "due_ms": func.coalesce(sessions.c.due_ms, new.due_ms),
+            "pool": func.coalesce(sessions.c.pool, new.pool),
             "active_ms": case((is_newer, new.active_ms), else_=sessions.c.active_ms),
             "archived": case((comes_back, false()), else_=sessions.c.archived),
             "deleted_ms": None,

@@ -93,9 +93,19 @@ def command(file: Path, behaviour: str) -> tuple[str, ...]:
     return (sys.executable, "-m", __spec__.name, "part", str(file), behaviour)
 
 
-def child(file: Path, name: str, behaviour: str, *, kill_after_s: float = 20.0) -> Child:
+def child(
+    file: Path,
+    name: str,
+    behaviour: str,
+    *,
+    kill_after_s: float = 20.0,
+    stuck_after_s: float = 60.0,
+) -> Child:
     process = ChildProcess(
-        command=command(file, behaviour), environ=os.environ, kill_after_s=kill_after_s
+        command=command(file, behaviour),
+        environ=os.environ,
+        kill_after_s=kill_after_s,
+        stuck_after_s=stuck_after_s,
     )
     return Child(name=name, run=process)
 

@@ -32,6 +32,7 @@ from tests.process.programs import BehavedPart, child
 from tests.process.waiting import eventually, is_alive
 
 QUICK = RestartPolicy(first_delay_s=0.01, budget=2, degraded_delay_s=600)
+PATIENT = RestartPolicy(first_delay_s=0.01, budget=1000)
 
 
 def text_of(file: Path) -> str:
@@ -224,6 +225,18 @@ async def test_a_child_whose_loop_is_stuck_is_killed_after_its_time(
     assert await run.stop() == 1
     assert run.state("one").exit_code == -signal.SIGKILL
     assert run.released == [run.state("one").process_id]
+
+
+async def test_a_child_whose_loop_stands_still_is_killed_and_comes_back(
+    start: Start, file: Path
+) -> None:
+    run = start(
+        child(file, "one", "stuck", stuck_after_s=0.2), child(file, "two", "steady"), policy=PATIENT
+    )
+    await eventually(lambda: len(run.pids("one")) >= 2)
+    assert not is_alive(run.pids("one")[0])
+    assert run.state("one").exit_code == -signal.SIGKILL
+    assert len(run.pids("two")) == 1
 
 
 async def test_the_second_request_kills_at_once(start: Start, file: Path) -> None:

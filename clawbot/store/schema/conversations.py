@@ -39,6 +39,7 @@ sessions = Table(
     Column("wait_until_ms", BigInteger),
     Column("settings", JSON(none_as_null=True)),
     Column("work_dirs", JSON(none_as_null=True)),  # none: the usual one
+    Column("pool", Text),  # the workers that run its turns; none: those of the default pool
     Column("archived", Boolean, nullable=False, server_default=false()),
     # A deleted session keeps its counters: numbers and fences never come again under a key.
     Column("deleted_ms", BigInteger),

@@ -31,6 +31,8 @@ channel_state = Table(
     Column("detail", Text, nullable=False, server_default=""),
     Column("facts", JSON(none_as_null=True)),
     Column("process_id", Text),
+    # The one process that serves it, where the platform keeps one connection; see store.holding.
+    Column("holder", Text),
     Column("last_in_ms", BigInteger),
     Column("last_out_ms", BigInteger),
     Column("updated_ms", BigInteger, nullable=False),

@@ -13,7 +13,7 @@ from clawbot import intake
 from clawbot.errors import TurnStopped
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
-from clawbot.store import claims, history, outbox, processes, schema, sessions, stops
+from clawbot.store import claims, history, holding, outbox, processes, schema, sessions, stops
 from clawbot.store import turns as turn_units
 from clawbot.store.claims import Claim
 from clawbot.store.engine import SqliteStore
@@ -23,6 +23,7 @@ from tests.contracts.broken.breaking import (
     Apply,
     Break,
     afterwards,
+    before,
     changing,
     nothing,
     replacing,
@@ -139,6 +140,26 @@ def append_to_the_newest_epoch(
 
 
 TURN_BREAKS = (
+    Break(
+        clause="test_a_worker_gets_the_sessions_of_its_pools_and_no_others",
+        fault="it gets all",
+        apply=changing(claims, "claim", pools=()),
+    ),
+    Break(
+        clause="test_a_worker_gets_the_sessions_of_its_pools_and_no_others",
+        fault="a session has no pool",
+        apply=changing(sessions, "take_numbers", pool=None),
+    ),
+    Break(
+        clause="test_one_living_process_holds_a_channel",
+        fault="whoever asks gets it",
+        apply=before(holding, "hold", "UPDATE channel_state SET holder = NULL"),
+    ),
+    Break(
+        clause="test_one_living_process_holds_a_channel",
+        fault="a dead one holds it for ever",
+        apply=wrapping(holding, "_living", lambda *_: select(schema.channel_state.c.holder)),
+    ),
     Break(
         clause="test_a_chat_gets_so_many_turns_and_then_others_theirs",
         fault="those that wait longest go first",

@@ -135,6 +135,7 @@ async def claim(
     policy: QueuePolicy = "collect",
     running: Mapping[str, int] | None = None,
     per_chat: int = 1000,
+    pools: Sequence[str] = (),
 ) -> list[Claim]:
     """Claim turns."""
     return await store.write(
@@ -147,6 +148,7 @@ async def claim(
             queue_of=lambda *_: policy,
             running=running,
             per_chat=per_chat,
+            pools=pools,
         )
     )
 

@@ -10,7 +10,8 @@ from sqlalchemy import event
 
 from clawbot.messages import ReplyRoute
 from clawbot.ports import Store, Transaction
-from clawbot.store import claims, events, processes, turns
+from clawbot.queueing import QueueRules
+from clawbot.store import claims, events, holding, processes, turns
 from clawbot.store.claims import Claim
 from clawbot.store.turns import Outcome
 from tests.contracts.store import scenes
@@ -60,6 +61,48 @@ class TurnClauses:
         assert await claimed(4, C1=3, C=5, C2=5) == ["C1", "C1", "C10"]
         assert await claimed(4, C1=5) == ["C2"]
         assert await claimed(100, C1=0) == ["C1"] * 5
+
+    async def test_a_worker_gets_the_sessions_of_its_pools_and_no_others(
+        self, ground: Ground
+    ) -> None:
+        store = await ground.open("one")
+        rules = scenes.rules_of(queue=QueueRules(pool="gpu"))
+        await scenes.accept(store, said("m1", chat_id="C1"), rules)
+        await scenes.accept(store, said("m2", chat_id="C2"))
+        assert await scenes.claim(store, pools=["other"]) == []
+        (plain,) = await scenes.claim(store, pools=["default", "other"])
+        assert plain.session.chat_id == "C2"
+        (turn,) = await scenes.claim(store, pools=["gpu"])
+        assert turn.session.chat_id == "C1"
+        await scenes.finish(store, turn)
+        # It stays where its files are, whatever its channel's pool is by now.
+        await scenes.accept(store, said("m3", chat_id="C1"), scenes.rules_of())
+        assert await scenes.claim(store, pools=["default"]) == []
+        (again,) = await scenes.claim(store)
+        assert again.session.chat_id == "C1"
+
+    async def test_one_living_process_holds_a_channel(self, ground: Ground) -> None:
+        stores = [await ground.open("one"), await ground.open("two")]
+
+        async def hold(number: int) -> bool:
+            name = f"adapter-{number}"
+            return await stores[number].write(
+                lambda tx: holding.hold(tx, scenes.DESK, name, NOW_MS)
+            )
+
+        for number, store in enumerate(stores):
+            await store.write(partial(processes.beat, process_id=f"adapter-{number}", role="a"))
+        held = await asyncio.gather(hold(0), hold(1))
+        assert sorted(held) == [False, True]
+        first = held.index(True)
+        assert [await hold(first), await hold(1 - first)] == [True, False]
+        await stores[0].write(partial(processes.release, process_id=f"adapter-{first}"))
+        assert await stores[0].read(partial(holding.holder_of, channel=scenes.DESK)) is None
+        assert await hold(1 - first)
+        await stores[0].write(partial(processes.beat, process_id=f"adapter-{first}", role="a"))
+        assert not await hold(first)
+        holder = await stores[0].read(partial(holding.holder_of, channel=scenes.DESK))
+        assert holder == f"adapter-{1 - first}"
 
     async def test_only_consecutive_messages_of_one_sender_join(self, ground: Ground) -> None:
         store = await ground.open("one")
