@@ -21,6 +21,7 @@ from pydantic import BaseModel, Field, PrivateAttr, SecretStr
 
 from clawbot.channels import CHANNEL_TYPES, ChannelType, load
 from clawbot.config_check import ConfigChecker, secret_file_keys, secrets_of
+from clawbot.config_schedules import ScheduleConfig, TimeZone
 from clawbot.config_sections import (
     OFFLINE_MODEL,
     PROVIDER_KINDS,
@@ -45,7 +46,7 @@ from clawbot.config_sections import (
 from clawbot.config_tools import ProjectConfig, ToolsConfig
 from clawbot.errors import ConfigError
 from clawbot.queueing import QueueRules
-from clawbot.session_key import RESERVED_CHANNELS
+from clawbot.session_key import RESERVED_CHANNELS, SessionKey
 from clawbot.yaml_source import Document, KeyPath, read_document
 
 BUILT_IN_CHANNELS = frozenset({"web", "terminal"})
@@ -89,6 +90,10 @@ class Config(Section):
     """How the beginning of a long conversation is summarised."""
     web: WebConfig = WebConfig()
     """The web page."""
+    time_zone: TimeZone = "UTC"
+    """In which people name times (`/remind`), and `schedules`."""
+    schedules: dict[str, ScheduleConfig] = Field(default={})
+    """Turns that begin at a time, by names given to them."""
     transcripts: bool = True
     """Whether to keep readable copies of all sessions as text files in the state dir."""
     limits: LimitsConfig = LimitsConfig()
@@ -239,6 +244,7 @@ class _Reader:
             return None
         self._check_models(config, channels)
         self._check_owners(config, channels)
+        self._check_schedules(config, channels)
         return config.model_copy(update={"channels": channels})
 
     def _channels(self, data: object) -> dict[str, ChannelConfig]:
@@ -332,6 +338,15 @@ class _Reader:
                 self._document.report(
                     ("owners", position),
                     f"want CHANNEL:USER-ID with one of the channels {', '.join(sorted(known))}",
+                )
+
+    def _check_schedules(self, config: Config, channels: Mapping[str, ChannelConfig]) -> None:
+        known = {*channels, *BUILT_IN_CHANNELS}
+        for name, schedule in config.schedules.items():
+            channel = SessionKey.parse(schedule.session).channel
+            if channel is not None and channel not in known:
+                self._document.report(
+                    ("schedules", name, "session"), f"there is no channel {channel} in the config"
                 )
 
 

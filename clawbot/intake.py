@@ -44,6 +44,7 @@ class ChannelRules:
     can_enrich: whether it completes messages; without, an incomplete one is taken as it is.
     can_download: whether it can load the files of messages. over_rate: see `rates.Rates.take`.
     can_read_threads: whether it can tell what stood in a thread before we were called into it.
+    zone: the time zone in which people name times.
     """
 
     policy: ChannelPolicy
@@ -58,6 +59,7 @@ class ChannelRules:
     over_rate: Callable[[InboundMessage, int], Over | None] = lambda _message, _now_ms: None
     can_read_threads: bool = False
     can_download: bool = False
+    zone: str = "UTC"
 
 
 class Intake:
@@ -272,7 +274,9 @@ def _answer_command(
             is_owner=rules.is_owner(message.sender.id),
             like=message.text,
             now_ms=now_ms,
+            route=way.reply,
         ),
+        zone=rules.zone,
     )
     if command.name == "new" and command.words:
         return _queue(tx, replace(message, text=command.words), way, rules, now_ms)

@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from clawbot.ports import Unit
 
+SAY_NOTHING = "say_nothing"
+"""The tool whose success ends a turn without a message."""
+
 
 class Observation(NamedTuple):
     """What the model is told of a call. `effects` are committed with its record, or not at all."""

@@ -33,10 +33,12 @@ from clawbot.seed import Seed, SeedFailed
 from clawbot.session_settings import TurnSettings, settle
 from clawbot.store import seeds
 from clawbot.store.claims import Claim
+from clawbot.store.schedules import MAY_BE_SILENT
 from clawbot.tools.approvals import TurnApprovals
 from clawbot.tools.context import TurnContext
 from clawbot.tools.offer import ToolSets
 from clawbot.tools.outgoing import TurnFiles
+from clawbot.tools.plans import TurnPlans
 from clawbot.work_dirs import make_work_dir, work_dirs_of
 
 log = structlog.get_logger(__name__)
@@ -105,6 +107,8 @@ class SessionRunner:
                     bound="\n".join(map(str, around.work_dirs)),
                 ),
                 file_sender=TurnFiles(self.store, self.clock, claim),
+                planner=partial(TurnPlans, self.store, self.clock, claim, self.config.time_zone),
+                may_be_silent=all(row.reason == MAY_BE_SILENT for row in claim.rows),
             )
         )
         instructions = [self.config.instructions, channel.instructions if channel else ""]

@@ -169,7 +169,7 @@ class TurnRun:
             return self._failed("crashed", error_id)
         route = claim.route
         grows = route is None or route.can_edit
-        reply = "\n\n".join(answer.texts) if grows else answer.texts[-1]
+        reply = "\n\n".join(answer.texts if grows else answer.texts[-1:]) or None
         return Outcome(
             state="done",
             entries=answer.entries,

@@ -18,6 +18,7 @@ from clawbot.agent.prompt import user_entries
 from clawbot.errors import StoreUnavailable
 from clawbot.lease import Heartbeat
 from clawbot.ports import Clock, Store
+from clawbot.scheduler import Scheduler
 from clawbot.store import claims, sessions, waiting
 from clawbot.store.claims import Claim, QueueOf, collecting
 from clawbot.store.topics import STOPS, TURNS
@@ -59,11 +60,13 @@ class Worker:
         heartbeat: Heartbeat,
         runner: TurnRunner,
         limits: WorkerLimits,
+        scheduler: Scheduler | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._heartbeat = heartbeat
         self._runner = runner
+        self._scheduler = scheduler
         self._limits = limits
         self._running: dict[str, TurnRun] = {}
         self._stragglers: set[asyncio.Task[Any]] = set()
@@ -90,6 +93,8 @@ class Worker:
                 group.create_task(self._watch_stops(), name="stops"),
                 group.create_task(self._watch_newcomers(), name="newcomers"),
             ]
+            if self._scheduler is not None:
+                side_tasks.append(group.create_task(self._scheduler.run(), name="schedules"))
             try:
                 await self._claim_turns(group, stop)
                 await self._drain()

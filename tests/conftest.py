@@ -6,9 +6,12 @@ import hypothesis
 import pytest
 import structlog
 
-from tests.blocking import no_blocking_calls
-from tests.browser import browser, page
-from tests.postgres import postgres, postgres_url
+# Before anything imports them: what a clause of theirs found is shown as a test's is.
+pytest.register_assert_rewrite("tests.contracts.adapters", "tests.contracts.store")
+
+from tests.blocking import no_blocking_calls  # noqa: E402
+from tests.browser import browser, page  # noqa: E402
+from tests.postgres import postgres, postgres_url  # noqa: E402
 
 __all__ = ["browser", "no_blocking_calls", "page", "postgres", "postgres_url"]
 

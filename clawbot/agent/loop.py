@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Protocol
 
 import stamina
@@ -21,7 +22,7 @@ from clawbot.agent.memory import WorkingMemory
 from clawbot.agent.repetition import reminder
 from clawbot.errors import ModelError, TurnParked
 from clawbot.history import Entry, EntryKind, ModelReply, ModelRequest, ToolCall, Usage
-from clawbot.observation import Observation
+from clawbot.observation import SAY_NOTHING, Observation
 from clawbot.ports import Clock, Model, Reporter, Unit
 from clawbot.recollection import MemoryState
 
@@ -78,7 +79,8 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A finished turn: its last step, not recorded yet, and the texts of all steps in order.
+    """A finished turn: its last step, not recorded yet, and the texts of all steps in order; both
+    empty when the agent chose to say nothing.
 
     memory: what the session's working memory has learned, to be kept with it.
     """
@@ -115,6 +117,8 @@ class Agent:
         texts = [entry.text for entry in mine if entry.kind is EntryKind.ASSISTANT]
         first = 1 + max(entry.step for entry in mine)
         for step in range(first, self.limits.max_steps):
+            if _ends_silently(memory.entries):
+                return Answer(entries=(), texts=(), memory=memory.state)
             reply = await self._next_reply(model, memory, reporter, texts, timing)
             entries = _step_entries(reply, turn_id, step)
             if reply.text:
@@ -256,6 +260,12 @@ class Agent:
         if calls := _calls([call for call in waiting if call.seq in journal.asked]):
             step = max(call.step for call in waiting)
             await self._call_tools(tools, calls, journal, memory, step, timing)
+
+
+def _ends_silently(entries: Sequence[Entry]) -> bool:
+    """Whether the newest thing that happened is that the agent chose to say nothing."""
+    newest = takewhile(lambda entry: entry.kind is EntryKind.TOOL_RESULT, reversed(entries))
+    return any(entry.tool == SAY_NOTHING and not entry.is_error for entry in newest)
 
 
 class ShownPartly(ModelError):

@@ -18,6 +18,7 @@ _TEXTS = {
             "- `/approve` allows what I ask about, `/deny` refuses it\n"
             "- `/context` tells how full my memory of this conversation is, `/compact` summarises "
             "it\n"
+            "- `/remind TIME TEXT` begins something at a time, `/remind` lists what is planned\n"
             "- `/help` shows this\n\n"
             "Where a message must not begin with `/`, write `!stop` instead."
         ),
@@ -30,6 +31,7 @@ _TEXTS = {
             "- `/sessions` 列出这里的会话，`/use 编号` 切换，`/unread` 查看未读\n"
             "- `/approve` 批准我询问的操作，`/deny` 拒绝\n"
             "- `/context` 查看会话记忆的用量，`/compact` 压缩会话\n"
+            "- `/remind 时间 内容` 定时执行，`/remind` 查看计划\n"
             "- `/help` 显示本说明\n\n"
             "如果消息不能以 `/` 开头，请写 `!stop`。"
         ),
@@ -66,6 +68,54 @@ _TEXTS = {
     "approval_ends_denied": ("❌ Refused by {by}.", "❌ {by} 已拒绝。"),
     "approval_ends_expired": ("⌛ Nobody decided in time.", "⌛ 已超过确认时间。"),
     "approval_ends_cancelled": ("⏹ Taken back: it was stopped.", "⏹ 已随停止而取消。"),
+    "remind_set": (
+        "I will do so at {at}. `!remind delete {id}` cancels it, `!remind` lists what is planned.",
+        "好的，时间：{at}。`!remind delete {id}` 可取消，`!remind` 查看全部计划。",
+    ),
+    "remind_what": (
+        "What shall I do then? For example: `!remind tomorrow 9:00 send me the report`.",
+        "到时要做什么？例如：`!remind 明天9点 发我报告`。",
+    ),
+    "remind_bad_time": (
+        (
+            "I cannot read this time. For example: `!remind 30m …`, `!remind tomorrow 9:00 …`, "
+            "`!remind 2030-01-31 12:00 …`, `!remind weekdays 18:30 …`, "
+            "`!remind every monday 9:00 …`, `!remind cron 0 9 * * 1-5 …`."
+        ),
+        (
+            "无法识别这个时间。例如：`!remind 30分钟后 …`、`!remind 明天9点 …`、"
+            "`!remind 2030-01-31 12:00 …`、`!remind 工作日18:30 …`、`!remind 每周一9点 …`、"
+            "`!remind cron 0 9 * * 1-5 …`。"
+        ),
+    ),
+    "remind_bad_past": ("This time has passed.", "这个时间已经过去了。"),
+    "remind_bad_step": (
+        "Times must be at least a minute and at most a year apart.",
+        "间隔至少一分钟，至多一年。",
+    ),
+    "remind_bad_cron": (
+        "This is no cron line of five fields whose time ever comes, such as `cron 0 9 * * 1-5`.",
+        "这不是有效的五段 cron 表达式，例如 `cron 0 9 * * 1-5`。",
+    ),
+    "remind_many": (
+        "{count} things are planned here already; delete some first (`!remind` lists them).",
+        "这里已有 {count} 个计划，请先删除一些（`!remind` 查看）。",
+    ),
+    "remind_none": (
+        "Nothing is planned here. For example: `!remind tomorrow 9:00 send me the report`.",
+        "这里没有计划。例如：`!remind 明天9点 发我报告`。",
+    ),
+    "remind_list": ("Planned here:\n{lines}", "这里的计划：\n{lines}"),
+    "remind_one": ("- `{id}` at {at}: {text}", "- `{id}` {at}：{text}"),
+    "remind_one_of_many": (
+        "- `{id}` repeatedly, next at {at}: {text}",
+        "- `{id}` 重复，下次 {at}：{text}",
+    ),
+    "remind_deleted": ("`{id}` is cancelled.", "`{id}` 已取消。"),
+    "remind_unknown": (
+        "There is no plan `{id}` of yours here; `!remind` lists them.",
+        "这里没有编号为 `{id}` 的计划；`!remind` 查看全部。",
+    ),
     "file_not_sent": (
         "(The file {name}, {size}, could not be sent to this chat.)",
         "（文件 {name}（{size}）无法发送到此会话。）",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sqlalchemy import func, select
@@ -10,6 +11,7 @@ from sqlalchemy import func, select
 from clawbot.commands import memory, tasks, votes
 from clawbot.commands.answers import answer
 from clawbot.commands.grammar import Command
+from clawbot.commands.reminders import remind
 from clawbot.commands.tasks import Standing
 from clawbot.messages import ChatType, Choice, InboundMessage
 from clawbot.ports import Transaction
@@ -19,6 +21,11 @@ from clawbot.store.approvals import Voter
 from clawbot.store.schema import approvals, inbox, turns
 
 _MARKUP = re.compile(r"[\\`*_~<>\[\]|#@]")
+TELLS: dict[str, Callable[[Transaction, SessionKey, str], str]] = {
+    "context": memory.context,
+    "compact": memory.compact,
+    "help": lambda _tx, _session, like: answer("help", like=like),
+}
 EVERYTHING = frozenset({"all", "全部", "所有"})
 LISTED = 20
 
@@ -44,10 +51,12 @@ def execute(
     model: str,
     now_ms: int,
     standing: Standing | None = None,
+    zone: str = "UTC",
 ) -> Answered:
     """Carry out a command of a session, or, from the root of a threaded chat, of the chat.
 
     standing: where it was given; None where people choose their session otherwise (the web page).
+    zone: the time zone in which people name times.
     """
     like = message.text
     if command.name in {"task", "sessions", "use", "unread"}:
@@ -56,11 +65,11 @@ def execute(
         voter = _voter(message, session, standing)
         text, is_settled = votes.vote(tx, command, voter, like, now_ms)
         return Answered(text=text, is_settled=is_settled)
-    if command.name in {"context", "compact"}:
-        about = memory.context if command.name == "context" else memory.compact
-        return Answered(text=about(tx, session, like))
-    if command.name == "help":
-        return Answered(text=answer("help", like=like))
+    if command.name == "remind":
+        planned = remind(tx, command.words, message, session, standing, zone=zone, now_ms=now_ms)
+        return Answered(text=planned)
+    if command.name in TELLS:
+        return Answered(text=TELLS[command.name](tx, session, like))
     if command.name == "new":
         done = stops.stop(tx, session, now_ms, new_epoch=True)
         return Answered(text=answer("new", like=like), seq=done.seq)

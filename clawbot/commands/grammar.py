@@ -50,6 +50,8 @@ NAMES = {
     "approve": "approve",
     "批准": "approve",
     "deny": "deny",
+    "remind": "remind",
+    "提醒": "remind",
     "拒绝": "deny",
 }
 BARE = {
@@ -75,7 +77,7 @@ NATURAL_STOPS = frozenset(
 )
 
 # The others take nothing: with words behind them the line is a question to the agent.
-_TAKES_WORDS = frozenset({"new", "stop", "task", "use", "approve", "deny"})
+_TAKES_WORDS = frozenset({"new", "stop", "task", "use", "approve", "deny", "remind"})
 _ENDS = " \t\n.!。！…~～"
 _MARKED = re.compile(r"[/!／！](\w+)(?:\s+(.*))?", re.DOTALL)
 

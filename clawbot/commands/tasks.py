@@ -12,7 +12,7 @@ from sqlalchemy import update
 
 from clawbot.commands.answers import answer
 from clawbot.errors import InvalidSessionKey
-from clawbot.messages import Place
+from clawbot.messages import Place, ReplyRoute
 from clawbot.ports import Transaction
 from clawbot.seed import given_seed
 from clawbot.session_key import SessionKey
@@ -26,7 +26,7 @@ MOST_MERGED_CHARS = 12_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Where somebody stands who gives a command."""
+    """Where somebody stands who gives a command. route: the way by which it is answered."""
 
     place: Place
     base: SessionKey
@@ -34,6 +34,7 @@ class Standing:
     is_owner: bool
     like: str
     now_ms: int
+    route: ReplyRoute | None = None
 
 
 def name_of(session: SessionKey, like: str) -> str:

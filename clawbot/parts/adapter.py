@@ -56,5 +56,6 @@ def rules_of(config: Config, channel: str, adapter: ChannelAdapter) -> ChannelRu
         enrich_ms=round(limits.enrich_deadline_s * 1000),
         late_after_ms=round(limits.late_after_s * 1000),
         is_owner=partial(config.is_owner, channel),
+        zone=config.time_zone,
         over_rate=Rates(rates).take,
     )

@@ -18,6 +18,7 @@ from clawbot.parts.heartbeat import heartbeat_of
 from clawbot.ports import Clock, Model, Part, Store, Tool
 from clawbot.project import ProjectLimits, ProjectReader
 from clawbot.runner import SessionRunner, memory_model
+from clawbot.scheduler import Scheduler, planned_by
 from clawbot.session_settings import queue_of
 from clawbot.tools.offer import open_tools
 from clawbot.worker import Worker, WorkerLimits
@@ -71,6 +72,7 @@ async def open_worker(
                 queue_of=partial(queue_of, config),
                 debounces=any(c.policy.queue.debounce_ms for c in config.channels.values()),
             ),
+            Scheduler(store, clock, planned_by(config)),
         )
 
 

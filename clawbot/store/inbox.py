@@ -63,6 +63,7 @@ class InboxRow:
     route: ReplyRoute | None
     command: str | None
     turn_id: str | None = None
+    reason: str = ""
 
 
 def row_of(row: RowMapping) -> InboxRow:
@@ -85,6 +86,7 @@ def row_of(row: RowMapping) -> InboxRow:
         route=None if row["route"] is None else ReplyRoute(**row["route"]),
         command=row["command"],
         turn_id=row["turn_id"],
+        reason=row["reason"],
     )
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 TURNS = "turns"
 """A session became claimable."""
 
+SCHEDULES = "schedules"
+"""Something was planned."""
+
 STOPS = "stops"
 """Somebody stopped a turn."""
 

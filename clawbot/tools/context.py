@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -12,6 +12,7 @@ from clawbot.errors import ToolError
 from clawbot.history import ToolCall
 from clawbot.ports import Reporter, Store, Unit
 from clawbot.session_key import SessionKey
+from clawbot.tools.schedule import Plans
 
 
 class Approvals(Protocol):
@@ -38,6 +39,8 @@ class TurnContext:
     tools keep what belongs to the session. is_owner: whether all who are answered are owners.
     deadline: when the turn must end, by the clock's `monotonic`. stopping: set when it is stopped.
     approvals: None where there are no people to ask. file_sender: None where there is no chat.
+    planner: makes what plans for the conversation, of what takes units to be committed.
+    may_be_silent: whether the turn may end without a message.
     call: the call that this is the context of. call_effects: what it wants written with its result.
     """
 
@@ -53,6 +56,8 @@ class TurnContext:
     store: Store
     approvals: Approvals | None = None
     file_sender: FileSender | None = None
+    planner: Callable[[Callable[[Unit[None]], None]], Plans] | None = None
+    may_be_silent: bool = False
     call: ToolCall | None = None
     call_effects: list[Unit[None]] = field(default_factory=list)
     _is_allowed: bool = False
@@ -74,6 +79,12 @@ class TurnContext:
         if self.file_sender is None:
             raise ToolError("There is no chat here that takes files.")
         self.call_effects.append(await self.file_sender.prepare(name, mime, data))
+
+    def plans(self) -> Plans:
+        """See `tools.schedule.Planning`."""
+        if self.planner is None:
+            raise ToolError("Nothing can be planned here.")
+        return self.planner(self.call_effects.append)
 
     def effects(self) -> tuple[Unit[None], ...]:
         """See `ports.ToolContext`."""

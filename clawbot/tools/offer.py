@@ -24,6 +24,8 @@ from clawbot.tools.read_skill import ReadSkill
 from clawbot.tools.registry import ToolLimits, ToolRegistry
 from clawbot.tools.rules import Rules
 from clawbot.tools.sandbox import Sandbox, SandboxRules, Unconfined, find_sandbox
+from clawbot.tools.say_nothing import SayNothing
+from clawbot.tools.schedule import ScheduleTool
 from clawbot.tools.send_file import SendFile
 from clawbot.tools.web_fetch import FetchLimits, WebFetch, open_client
 from clawbot.tools.write_file import WriteFile
@@ -106,6 +108,8 @@ async def _built_in(
                 *_files(clock, threads),
                 WebFetch(client, threads, fetching),
                 SendFile(max_bytes=config.limits.file_bytes),
+                ScheduleTool(),
+                SayNothing(),
                 *await _commands(config, background),
             ]
     finally:

@@ -21,12 +21,13 @@ from pydantic import BaseModel, ValidationError
 
 from clawbot.errors import LeaseLost, ToolError, TurnParked, TurnStopped
 from clawbot.history import ToolCall, ToolSpec
-from clawbot.observation import Observation
+from clawbot.observation import SAY_NOTHING, Observation
 from clawbot.ports import Clock, Tool, ToolContext, Writer
 from clawbot.text import clean, head_and_tail
 from clawbot.tools.arguments import describe_problems, describe_schema, schema_of
 from clawbot.tools.hints import hint
 from clawbot.tools.rules import AskedCall, Rules, question_of
+from clawbot.tools.say_nothing import Silenceable
 
 log = structlog.get_logger(__name__)
 
@@ -144,7 +145,10 @@ class BoundTools:
     def __init__(self, registry: ToolRegistry, context: ToolContext) -> None:
         self._registry = registry
         self._context = context
-        self.specs: tuple[ToolSpec, ...] = registry.specs
+        may_be_silent = isinstance(context, Silenceable) and context.may_be_silent
+        self.specs: tuple[ToolSpec, ...] = tuple(
+            spec for spec in registry.specs if spec.name != SAY_NOTHING or may_be_silent
+        )
         self.at_once = registry.at_once
 
     async def call(self, call: ToolCall) -> Observation:

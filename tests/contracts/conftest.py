@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.register_assert_rewrite("tests.contracts.adapters", "tests.contracts.store")
-
-from tests.contracts.sqlite_ground import make_template  # noqa: E402
+from tests.contracts.sqlite_ground import make_template
 
 
 @pytest.fixture(scope="session")

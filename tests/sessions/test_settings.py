@@ -91,12 +91,12 @@ async def test_e4_a_session_s_own_token_budget_bounds_its_requests_alone(
     tmp_path: Path, model: ModelSimulator
 ) -> None:
     config = write_config(tmp_path, model, "compaction: {enabled: false}")
-    long = "word " * 1200 + "end"
+    long = "word " * 12_000 + "end"
     async with chats(config, model) as chat:
         for key in (A, B):
             await chat.say(key, f"first {long}")
             await chat.say(key, f"second {long}")
-        await set_of(chat, A, request_tokens=2500, max_output_tokens=200)
+        await set_of(chat, A, request_tokens=8000, max_output_tokens=200)
         await set_of(chat, B, max_output_tokens=200)
         await chat.say(A, "last")
         assert f"first {long}" not in turns_of(model)[-1].all_text

@@ -166,6 +166,30 @@ approvals = Table(
 )
 partial_index("ix_approvals_open", approvals.c.session_key, where="decided_ms IS NULL")
 
+# What begins a turn at a time instead of at a message; see store.schedules. The last time ends it.
+schedules = Table(
+    "schedules",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False, server_default=""),  # of one that the config has
+    Column("session_key", Text, nullable=False),
+    Column("base_key", Text, nullable=False, index=True),
+    Column("channel", Text, nullable=False),
+    Column("chat_id", Text, nullable=False),
+    Column("chat_type", Text, nullable=False),
+    Column("place_thread", Text),
+    Column("route", JSON(none_as_null=True)),
+    Column("sender_id", Text, nullable=False),
+    Column("sender_name", Text, nullable=False, server_default=""),
+    Column("text", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("spec", Text, nullable=False),
+    Column("zone", Text, nullable=False),
+    Column("may_be_silent", Boolean, nullable=False, server_default=false()),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("next_ms", BigInteger, nullable=False, index=True),
+)
+
 events = Table(
     "events",
     metadata,

@@ -9,6 +9,7 @@ from tests.contracts.broken.crowding import WAITING_BREAKS
 from tests.contracts.broken.front import INBOX_BREAKS
 from tests.contracts.broken.inline import INLINE_BREAKS
 from tests.contracts.broken.places import PLACE_BREAKS
+from tests.contracts.broken.planning import PLANNING_BREAKS
 from tests.contracts.broken.replies import EVENT_BREAKS, OUTBOX_BREAKS
 from tests.contracts.broken.revising import REVISION_BREAKS
 from tests.contracts.broken.running import FENCE_BREAKS, STOP_BREAKS, TURN_BREAKS
@@ -31,4 +32,5 @@ BREAKS: tuple[Break, ...] = (
     *INLINE_BREAKS,
     *PLACE_BREAKS,
     *EVENT_BREAKS,
+    *PLANNING_BREAKS,
 )

@@ -17,6 +17,7 @@ from tests.contracts.store.inline import InlineClauses
 from tests.contracts.store.outbox import OutboxClauses
 from tests.contracts.store.places import PlaceClauses
 from tests.contracts.store.revisions import RevisionClauses
+from tests.contracts.store.schedules import ScheduleClauses
 from tests.contracts.store.stops import StopClauses
 from tests.contracts.store.turns import TurnClauses
 from tests.contracts.store.waiting import WaitingClauses
@@ -40,5 +41,6 @@ class StoreContract(
     InlineClauses,
     PlaceClauses,
     EventClauses,
+    ScheduleClauses,
 ):
     """All clauses."""
