@@ -30,7 +30,6 @@ from adapters.feishu.messenger import Messenger
 from adapters.feishu.names import Directory
 from adapters.feishu.outbound import MAX_SIZE, measure
 from adapters.feishu.posts import resource_of
-from adapters.feishu.pressed import PressedCards
 from adapters.feishu.recorded import read_recorded
 from adapters.feishu.references import Asked
 from adapters.feishu.signs import Signs
@@ -88,7 +87,6 @@ class FeishuAdapter:
         self._finder = Finder(self._api, config.app_id)
         self._growth = Growth(name, self._api, self._messenger, clock)
         self._topics = TopicHistory(name, self._api, self._directory)
-        self._pressed = PressedCards(name, self._api)
         self._amend: Amend | None = None
         self._signs = Signs(name, config.typing_reaction, self._api, clock)
 
@@ -144,16 +142,13 @@ class FeishuAdapter:
 
     def intake(self, accept: Accept) -> Intake:
         """The doors for payloads, without a connection; call inside a running event loop."""
-        dispatcher = Dispatcher(
-            self._name, accept, self._directory, self._amend, self._pressed.settle
-        )
+        dispatcher = Dispatcher(self._name, accept, self._directory, self._amend)
         requests = SealedRequests(self._name, self._config, self._clock, dispatcher)
         return Intake(dispatcher, requests)
 
     async def close(self) -> None:
         """Close connections; may be called twice."""
         await self._signs.clear()
-        await self._pressed.close()
         await self._directory.close()
         await self._api.close()
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from adapters.feishu.facts import Facts
 from adapters.feishu.references import Asked
 from adapters.feishu.words import first_id
-from adapters.payload import Json, dump, object_of, objects_of, parse, text_of
+from adapters.payload import Json, dump, object_of, parse, text_of
 from clawbot.messages import (
     Accepted,
     ChatType,
@@ -124,11 +124,9 @@ def old_press(body: Json) -> Json:
     }
 
 
-def pressed_message(payload: Json) -> tuple[str, str]:
-    """The message whose button was pressed, and the command that it stands for."""
-    event = object_of(payload.get("event"))
-    message_id = text_of(object_of(event.get("context")).get("open_message_id"))
-    return message_id, text_of(_value(event).get(_COMMAND))
+def pressed_command(payload: Json) -> str:
+    """The command that a pressed button stands for, "" for all else."""
+    return text_of(_value(object_of(payload.get("event"))).get(_COMMAND))
 
 
 def answer_to_press(accepted: Accepted) -> Json:
@@ -139,43 +137,6 @@ def answer_to_press(accepted: Accepted) -> Json:
     text = first if len(first) <= _TOAST_CHARS else f"{first[: _TOAST_CHARS - 1]}…"
     kind = "success" if accepted.is_settled else "info"
     return {"toast": {"type": kind, "content": text}}
-
-
-def without_buttons(card: Json, command: str) -> Json | None:
-    """A card without the buttons about what a command was about; None when there are none.
-
-    `/approve X` and `/deny X` are about the same, `/stop X` and `/stop Y` are not.
-    """
-    card = object_of(parse(text_of(card.get("user_dsl")))) or card
-    about = command.partition(" ")[2]
-    body = object_of(card.get("body"))
-    elements = objects_of(body.get("elements"))
-    left = [each for each in (_without(element, about) for element in elements) if each is not None]
-    if left == elements:
-        return None
-    return {**card, "body": {**body, "elements": left}}
-
-
-def _without(element: Json, about: str) -> Json | None:
-    if element.get("tag") != "column_set":
-        return element
-    columns = objects_of(element.get("columns"))
-    left = [
-        column
-        for column in columns
-        if not any(command.partition(" ")[2] == about for command in _commands(column))
-    ]
-    if left == columns:
-        return element
-    return {**element, "columns": left} if left else None
-
-
-def _commands(column: Json) -> Iterator[str]:
-    for element in objects_of(column.get("elements")):
-        for behavior in objects_of(element.get("behaviors")):
-            command = text_of(object_of(behavior.get("value")).get(_COMMAND))
-            if command:
-                yield command
 
 
 def _value(event: Json) -> Json:

@@ -6,11 +6,9 @@ ours; what could not be stored is not, so that Feishu delivers it again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import structlog
 
-from adapters.feishu.buttons import PRESSED, answer_to_press, pressed_message
+from adapters.feishu.buttons import PRESSED, answer_to_press, pressed_command
 from adapters.feishu.inbound import chat_of, event_type, parse_event
 from adapters.feishu.names import Directory
 from adapters.order import ArrivalOrder
@@ -27,8 +25,7 @@ _CHAT_CHANGES = frozenset({"im.chat.updated_v1", "im.chat.disbanded_v1"})
 class Dispatcher:
     """Gives payloads to `accept`, in order of arrival within a chat.
 
-    amend: told of what people take back. settle_card: told of a message whose buttons have done
-    their work, and of the command that was pressed.
+    amend: told of what people take back.
     """
 
     def __init__(
@@ -37,13 +34,11 @@ class Dispatcher:
         accept: Accept,
         directory: Directory,
         amend: Amend | None,
-        settle_card: Callable[[str, str], None],
     ) -> None:
         self._channel = channel
         self._accept = accept
         self._amend = amend
         self._directory = directory
-        self._settle_card = settle_card
         self._order = ArrivalOrder()
 
     async def dispatch(self, payload: Json) -> Json | None:
@@ -83,11 +78,8 @@ class Dispatcher:
 
     def _answer(self, payload: Json, accepted: Accepted) -> Json:
         """The body of the acknowledgement: somebody who pressed a button sees what it came to."""
-        message_id, command = pressed_message(payload)
-        if not command:
+        if not pressed_command(payload):
             return {}
-        if accepted.is_settled:
-            self._settle_card(message_id, command)
         # A callback of the old kind is answered with a card or with nothing.
         return answer_to_press(accepted) if event_type(payload) == PRESSED else {}
 

@@ -66,6 +66,8 @@ class Growth:
         try:
             await self._show(reference, state, part)
         except Rejected as error:
+            if part.is_revision:
+                raise
             if not part.is_final:
                 log.info("feishu_growth_refused", channel=self._channel, error=str(error))
                 return

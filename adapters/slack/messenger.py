@@ -34,6 +34,7 @@ _KEPT_S = 3600.0
 _MAX_GROWING = 5_000
 _NO_STREAM_S = 600.0
 _LOOK_BACK_S = 7 * 24 * 3600
+_SKEW_S = 300  # by which Slack's clock may differ from ours
 
 
 @dataclass(slots=True)
@@ -279,7 +280,8 @@ class Messenger:
         key, by its name and size.
         """
         route = part.route
-        oldest_s = max(self._clock.now_ms() // 1000 - _LOOK_BACK_S, 0)
+        tried_s = part.tried_ms // 1000 - _SKEW_S
+        oldest_s = max(self._clock.now_ms() // 1000 - _LOOK_BACK_S, tried_s, 0)
         found: Reference | None = None
         async for message in self._chat.messages(route.chat_id, route.thread, f"{oldest_s}.000000"):
             ts = text_of(message.get("ts"))

@@ -65,8 +65,8 @@ async def test_a_press_approves_a_call_once_and_takes_the_buttons_off(
     await feishu.wait_text("Shipped.", chat=chat)
     await press.settled.wait()
     assert press.answer == {"toast": {"type": "success", "content": "Approved: deploy."}}
-    after = await without_buttons(feishu, question)
-    assert after.text == question.text
+    after = await feishu.wait_text("Approved by alice.", chat=chat)
+    assert (after.id, after.buttons) == (question.id, ())
     await feishu.redeliver(press)
     await feishu.redeliver(press, new_event_id=True)
     await feishu.wait_settled()
@@ -74,7 +74,7 @@ async def test_a_press_approves_a_call_once_and_takes_the_buttons_off(
     assert deploy.made == ["shop v2"]
     assert {m.thread_id for m in feishu.sent(chat)} == {question.thread_id}
     assert bool(question.thread_id) is (where == "topic")
-    assert len([m for m in feishu.sent(chat) if "Approved" in m.text]) == 1
+    assert len([m for m in feishu.sent(chat) if "Approved: deploy" in m.text]) == 1
     assert feishu.unacked() == []
 
 
@@ -95,7 +95,7 @@ async def test_a_press_of_somebody_else_decides_nothing_and_leaves_the_buttons(
     assert deploy.made == []
 
 
-async def test_buttons_that_could_not_be_taken_off_decide_nothing_and_go_at_the_next_press(
+async def test_buttons_that_could_not_be_taken_off_go_at_the_next_try(
     daemon: Daemon, feishu: FeishuSimulator, model: ModelSimulator, deploy: Deploy
 ) -> None:
     question = await asked(feishu, model, "oc_team")
@@ -103,12 +103,28 @@ async def test_buttons_that_could_not_be_taken_off_decide_nothing_and_go_at_the_
     feishu.fail_next("message.patch", "http:502")
     await feishu.press_button(question.id, "alice", "Approve")
     await feishu.wait_text("Shipped.", chat="oc_team")
+    after = await without_buttons(feishu, question)
+    assert after.text.endswith("Approved by alice.")
+    await feishu.user_says("oc_team", "alice", "/deny", mention=True)
+    await feishu.wait_text("no open question", chat="oc_team")
     await daemon.until_quiet()
+    assert deploy.made == ["shop v2"]
+
+
+async def test_a_question_that_cannot_be_changed_any_more_is_left_as_it_is(
+    daemon: Daemon, feishu: FeishuSimulator, model: ModelSimulator, deploy: Deploy
+) -> None:
+    question = await asked(feishu, model, "oc_team")
+    model.expect(Reply(text="Shipped."), marker="deployed shop v2")
+    feishu.fail_next("message.patch", "error:230031")
+    await feishu.press_button(question.id, "alice", "Approve")
+    await feishu.wait_text("Shipped.", chat="oc_team")
+    await daemon.until_quiet()
+    assert sum("May I do this?" in each.text for each in feishu.sent("oc_team")) == 1
     press = await feishu.press_button(question.id, "alice", "Deny")
     await feishu.wait_text("was approved before", chat="oc_team")
     await press.settled.wait()
     assert press.answer["toast"]["content"] == "deploy was approved before."
-    await without_buttons(feishu, question)
     await daemon.until_quiet()
     assert deploy.made == ["shop v2"]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from adapters.feishu.buttons import answer_to_press, buttons_of, old_press, without_buttons
+from adapters.feishu.buttons import answer_to_press, buttons_of, old_press
 from adapters.feishu.inbound import parse_event
-from adapters.feishu.outbound import card
 from adapters.feishu.references import Asked
 from clawbot.messages import (
     Accepted,
@@ -110,19 +109,6 @@ def test_a_callback_of_the_old_kind_means_the_same() -> None:
         "action": {"value": value, "tag": "button"},
     }
     assert parsed(old_press(body)).identity == parsed(press(value)).identity
-
-
-def test_buttons_about_the_same_go_together_and_others_stay() -> None:
-    votes = json.loads(card("May I?", buttons=buttons_of(question(*VOTES))))
-    left = without_buttons(votes, "/approve ab12")
-    assert left == json.loads(card("May I?"))
-    assert without_buttons({"user_dsl": json.dumps(votes)}, "/deny ab12") == left
-    assert without_buttons(votes, "/approve other") is None
-    stops = tuple(Choice(label=f"Stop {key}", command=f"/stop {key}") for key in ("a", "b"))
-    both = json.loads(card("Running:", buttons=buttons_of(question(*stops))))
-    one = json.loads(card("Running:", buttons=buttons_of(question(stops[1]))))
-    assert without_buttons(both, "/stop a") == one
-    assert without_buttons({}, "/stop a") is None
 
 
 def test_the_presser_is_told_in_one_line_what_it_came_to() -> None:
