@@ -38,10 +38,10 @@ QUEUE_RULES = QueueRules()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelRules:
-    """What the intake must know of a channel. Times in milliseconds.
+    """What the intake must know of a channel. Times in ms; max_file_bytes: see `ReplyRoute`.
 
-    can_edit: whether the adapter can change sent messages, so that replies may grow.
-    can_enrich: whether it completes messages; without, an incomplete one is taken as it is.
+    can_edit: whether the adapter can change sent messages, so that replies may grow. can_enrich:
+    whether it completes messages; without, an incomplete one is taken as it is.
     can_download: whether it can load the files of messages. over_rate: see `rates.Rates.take`.
     can_read_threads: whether it can tell what stood in a thread before we were called into it.
     zone: the time zone in which people name times.
@@ -60,6 +60,7 @@ class ChannelRules:
     can_read_threads: bool = False
     can_download: bool = False
     zone: str = "UTC"
+    max_file_bytes: int | None = None
 
 
 class Intake:
@@ -118,14 +119,18 @@ class Intake:
 
 
 def admit(tx: Transaction, message: InboundMessage, rules: ChannelRules, now_ms: int) -> Accepted:
-    """The unit of work behind `Intake.accept`. A mere context row does not make a copy of the same
-    message a duplicate: the copy may be addressed to us.
-    """
+    """The unit behind `Intake.accept`. A copy of a mere context row may be addressed to us."""
     earlier = inbox.known(tx, message)
     if earlier is not None and earlier["state"] != "context":
         return _duplicate(earlier)
     directory = StoredDirectory(tx, message, now_ms)
-    way = route(message, rules.policy.scope, directory, can_edit=rules.can_edit)
+    way = route(
+        message,
+        rules.policy.scope,
+        directory,
+        can_edit=rules.can_edit,
+        max_file_bytes=rules.max_file_bytes,
+    )
     facts = GateFacts(
         follows_thread=_is_ours(tx, message, way, rules, directory),
         bot_run=_bot_run(tx, message, rules),

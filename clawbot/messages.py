@@ -61,7 +61,8 @@ class ReplyRoute:
     """Where and as what the answer to one message is sent; frozen when the message is accepted.
 
     `reply_to` is the message to quote, if the platform does so. `token` is an adapter's own opaque
-    text (a response URL, a request id). `can_edit` says that a sent part can be changed later.
+    text (a response URL, a request id). `can_edit` says that a sent part can be changed later,
+    `max_file_bytes` how large a file can be sent there: 0 = none, None = nobody knows.
     """
 
     chat_id: str
@@ -69,6 +70,7 @@ class ReplyRoute:
     reply_to: str | None = None
     token: str | None = None
     can_edit: bool = False
+    max_file_bytes: int | None = None
 
     @property
     def lane(self) -> tuple[str, str | None]:

@@ -42,7 +42,14 @@ class Directory(Protocol):
         ...
 
 
-def route(message: InboundMessage, scope: str, directory: Directory, *, can_edit: bool) -> Route:
+def route(
+    message: InboundMessage,
+    scope: str,
+    directory: Directory,
+    *,
+    can_edit: bool,
+    max_file_bytes: int | None = None,
+) -> Route:
     """Derive the session, place and reply route of a message."""
     thread = message.thread
     if thread is None and scope == "thread":
@@ -57,6 +64,7 @@ def route(message: InboundMessage, scope: str, directory: Directory, *, can_edit
         reply_to=message.reply_to,
         token=message.reply_token,
         can_edit=can_edit,
+        max_file_bytes=max_file_bytes,
     )
     return Route(base=base, session=session, place=place, reply=reply)
 

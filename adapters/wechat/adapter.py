@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-
-import structlog
+from dataclasses import replace
 
 from adapters.health import Health
 from adapters.wechat.api import WechatApi
@@ -19,12 +18,12 @@ from adapters.wechat.budget import PER_MESSAGE, Budget
 from adapters.wechat.callback import Callback, Turnstile, envelope_of
 from adapters.wechat.config import WechatConfig
 from adapters.wechat.exchanges import Exchanges
-from adapters.wechat.failures import NO_PERMISSION
 from adapters.wechat.http import HttpReceiver
 from adapters.wechat.inbound import parse_message
 from adapters.wechat.outbound import MAX_SIZE, hint_newer, hint_rest, measure
 from adapters.wechat.plain import render
 from adapters.wechat.recorded import open_recorded
+from adapters.wechat.service import ACCOUNT_HINT, MAX_FILE_BYTES, CustomerService
 from clawbot.errors import (
     ChannelBroken,
     ClawbotError,
@@ -46,14 +45,10 @@ from clawbot.messages import (
 )
 from clawbot.ports import Accept, Clock
 
-log = structlog.get_logger(__name__)
-
 _SILENCE_FACTOR = 1.4  # of hold_s: past the end of an attempt the next one must have come
 _WRITE_TIMEOUT_S = 5.0
 _LOOK_AGAIN_S = 0.25
-_MAX_TOLD = 10_000
 _TYPING_LASTS_S = 12.0  # WeChat ends it after 15 s
-_ACCOUNT_HINT = "check app_id, app_secret and the IP white list of the account"
 
 
 def open_adapter(name: str, config: WechatConfig, clock: Clock) -> WechatAdapter:
@@ -62,7 +57,9 @@ def open_adapter(name: str, config: WechatConfig, clock: Clock) -> WechatAdapter
 
 
 class WechatAdapter:
-    """A `ChannelAdapter` that can also show typing, tell its health and explain payloads."""
+    """A `ChannelAdapter` that can also send files, show typing, tell its health and explain
+    payloads.
+    """
 
     def __init__(self, name: str, config: WechatConfig, clock: Clock) -> None:
         self._name = name
@@ -72,10 +69,15 @@ class WechatAdapter:
         self._exchanges = Exchanges(clock)
         self._budget = Budget(clock)
         self._health = Health(name)
-        self._may_send = config.customer_service
-        self._told_to_ask: dict[str, None] = {}
+        self._service = CustomerService(
+            name, self._api, self._budget, self._health, self._send_no_files
+        )
+        self._service.may_send = config.customer_service
         self.limits = Limits(
-            max_size=MAX_SIZE, parts_per_inbound=PER_MESSAGE, typing_lasts_s=_TYPING_LASTS_S
+            max_size=MAX_SIZE,
+            parts_per_inbound=PER_MESSAGE,
+            typing_lasts_s=_TYPING_LASTS_S,
+            max_file_bytes=MAX_FILE_BYTES if config.customer_service else 0,
         )
 
     # -- life cycle --------------------------------------------------------------------------------
@@ -86,13 +88,13 @@ class WechatAdapter:
         Raises ChannelBroken if WeChat refuses the account; an unreachable WeChat is `degraded`.
         """
         self._health.learn(app_id=self._config.app_id)
-        self._health.learn(customer_service="yes" if self._may_send else "no")
-        if not self._may_send:
+        self._health.learn(customer_service="yes" if self._service.may_send else "no")
+        if not self._service.may_send:
             return self._health.snapshot()
         try:
             await self._api.prove()
         except Rejected as error:
-            self._health.broken(f"WeChat refuses this account ({error}); {_ACCOUNT_HINT}")
+            self._health.broken(f"WeChat refuses this account ({error}); {ACCOUNT_HINT}")
             raise ChannelBroken(f"channel {self._name}: {self.health().detail}") from error
         except SendError as error:
             self._health.lost(str(error))
@@ -106,8 +108,8 @@ class WechatAdapter:
     def callback(self, accept: Accept) -> Callback:
         """The door for requests, without a server."""
         turnstile = Turnstile(
-            may_send=lambda: self._may_send,
-            may_ask=lambda chat_id: not self._may_send or chat_id in self._told_to_ask,
+            may_send=lambda: self._service.may_send,
+            may_ask=lambda chat_id: not self._service.may_send or self._budget.was_told(chat_id),
             on_message=self._renew_budget,
         )
         return Callback(self._name, self._config, self._clock, accept, self._exchanges, turnstile)
@@ -147,6 +149,9 @@ class WechatAdapter:
     def _renew_budget(self, chat_id: str, is_event: bool) -> None:  # noqa: FBT001 - see Turnstile
         self._budget.renew(chat_id, by_event=is_event)
 
+    def _send_no_files(self) -> None:
+        self.limits = replace(self.limits, max_file_bytes=0)
+
     # -- sending -----------------------------------------------------------------------------------
 
     async def send(self, part: OutboundPart) -> MessageRef:
@@ -156,9 +161,20 @@ class WechatAdapter:
         """
         if part.is_inline:
             return await self._send_inline(part)
-        if not self._may_send:
+        if not self._service.may_send:
             raise WindowClosed(f"channel {self._name}: no request of this chat waits")
-        return await self._send_message(part)
+        await self._service.send_text(part)
+        return MessageRef(id=part.key)
+
+    async def upload(self, part: OutboundPart, data: bytes) -> MessageRef:
+        """A customer-service message with a picture, a sound or a video; WeChat has no others.
+
+        Raises as `send`.
+        """
+        if part.file is None:
+            raise Rejected("no file")
+        await self._service.send_file(part, part.file, data)
+        return MessageRef(id=part.key)
 
     def measure(self, text: str) -> int:
         """UTF-8 bytes of the text without its markup."""
@@ -166,12 +182,8 @@ class WechatAdapter:
 
     async def typing(self, route: ReplyRoute, *, active: bool) -> None:
         """The sign of customer service, where the account may show it. A message ends it."""
-        if not self._may_send or not active:
-            return
-        try:
-            await self._api.show_typing(route.chat_id, active=True)
-        except SendError as error:
-            log.info("typing_not_shown", channel=self._name, error=str(error))
+        if self._service.may_send and active:
+            await self._service.show_typing(route.chat_id)
 
     async def _send_inline(self, part: OutboundPart) -> MessageRef:
         """Put the part into a held request of its chat.
@@ -184,9 +196,12 @@ class WechatAdapter:
         if attempt is None:
             raise NotSent("no request of this chat waits now", retry_after_s=_LOOK_AGAIN_S)
         text, has_more = render(part.text), part.part_no + 1 < part.part_count
-        if has_more and not self._may_send:
+        if has_more and not self._service.may_send:
             text = hint_rest(text)
-        elif answers != attempt.identity and not attempt.is_for_more and not self._may_send:
+        elif self._budget.withholds(chat_id) and not has_more:
+            text = hint_rest(text)
+            self._budget.note_told(chat_id)
+        elif answers != attempt.identity and not attempt.is_for_more and not self._service.may_send:
             text = hint_newer(text)
         body = self._exchanges.carry(attempt, text, answers=answers)
         try:
@@ -198,47 +213,3 @@ class WechatAdapter:
         if not is_written or (has_more and not await body.survives(silence_s)):
             raise NotSent("the request was given up", retry_after_s=_LOOK_AGAIN_S)
         return MessageRef(id=f"response:{attempt.identity}")
-
-    async def _send_message(self, part: OutboundPart) -> MessageRef:
-        chat_id = part.route.chat_id
-        left = self._budget.left(chat_id)
-        if left == 0:
-            raise WindowClosed(f"channel {self._name}: this chat's messages are used up")
-        text = render(part.text)
-        if left == 1 and part.part_no + 1 < part.part_count:
-            text = hint_rest(text)
-            self._note_told(chat_id)
-        try:
-            await self._api.send_text(chat_id, text)
-        except WindowClosed as error:
-            self._budget.exhaust(chat_id)
-            self._note_permission(error)
-            raise
-        except OutcomeUnknown:
-            self._budget.spend(chat_id)
-            raise
-        except NotSent as error:
-            if isinstance(error.__cause__, Rejected):
-                self._health.lost(f"WeChat refuses this account ({error}); {_ACCOUNT_HINT}")
-            raise
-        self._budget.spend(chat_id)
-        self._health.up()
-        return MessageRef(id=part.key)
-
-    def _note_told(self, chat_id: str) -> None:
-        """Remember the newest chats that were told how to get the rest."""
-        self._told_to_ask[chat_id] = None
-        while len(self._told_to_ask) > _MAX_TOLD:
-            del self._told_to_ask[next(iter(self._told_to_ask))]
-
-    def _note_permission(self, error: WindowClosed) -> None:
-        """Without the permission the account goes on as one that only answers requests."""
-        if str(NO_PERMISSION) in str(error):
-            self._may_send = False
-            self._health.learn(customer_service="refused (48001)")
-            log.error(
-                "customer_service_refused",
-                channel=self._name,
-                error=str(error),
-                advice="set customer_service: false, or have the account verified",
-            )

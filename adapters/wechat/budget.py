@@ -23,6 +23,7 @@ _MAX_CHATS = 50_000
 class _Allowance:
     left: int
     until: float
+    withholds: bool = False
 
 
 class Budget:
@@ -31,6 +32,7 @@ class Budget:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._chats: dict[str, _Allowance] = {}
+        self._told_to_ask: dict[str, None] = {}
 
     def renew(self, chat_id: str, *, by_event: bool) -> None:
         """The person did something: the count begins anew, unless that would take from it."""
@@ -52,11 +54,43 @@ class Budget:
             return PER_MESSAGE
         return allowance.left if self._clock.monotonic() < allowance.until else 0
 
-    def spend(self, chat_id: str) -> None:
-        """A message was sent, or may have been."""
-        if (allowance := self._chats.get(chat_id)) is not None:
-            allowance.left = max(allowance.left - 1, 0)
+    def take(self, chat_id: str, *, keep: int = 0) -> int | None:
+        """Take one message that is about to be sent, if more than `keep` are left; how many are
+        left then, None if nothing was taken.
+        """
+        left = self.left(chat_id)
+        if left <= keep:
+            return None
+        allowance = self._allowance(chat_id)
+        allowance.left = left - 1
+        return allowance.left
+
+    def give_back(self, chat_id: str) -> None:
+        """A message that was taken did surely not go out."""
+        self._allowance(chat_id).left += 1
 
     def exhaust(self, chat_id: str) -> None:
         """The platform says that no more are allowed."""
-        self._chats.setdefault(chat_id, _Allowance(left=0, until=float("inf"))).left = 0
+        self._allowance(chat_id).left = 0
+
+    def withhold(self, chat_id: str) -> None:
+        """Something waits for the person's next words, and they do not know it yet."""
+        self._allowance(chat_id).withholds = True
+
+    def withholds(self, chat_id: str) -> bool:
+        """Whether something was withheld since the person's last words."""
+        return (allowance := self._chats.get(chat_id)) is not None and allowance.withholds
+
+    def note_told(self, chat_id: str) -> None:
+        """The person is told how to get what waits."""
+        self._told_to_ask[chat_id] = None
+        while len(self._told_to_ask) > _MAX_CHATS:
+            del self._told_to_ask[next(iter(self._told_to_ask))]
+
+    def was_told(self, chat_id: str) -> bool:
+        """Whether the person may know how to get what waits."""
+        return chat_id in self._told_to_ask
+
+    def _allowance(self, chat_id: str) -> _Allowance:
+        unknown = _Allowance(left=PER_MESSAGE, until=float("inf"))
+        return self._chats.setdefault(chat_id, unknown)

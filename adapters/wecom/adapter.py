@@ -8,9 +8,12 @@ A member is known by the user id, which is the chat too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 
 from adapters.health import Health
+from adapters.payload import Json
+from adapters.recent import Recent
+from adapters.wechat.files import WECOM_KINDS, largest, upload_of
 from adapters.wechat.http import HttpReceiver
 from adapters.wechat.recorded import open_recorded
 from adapters.wecom.api import CHECK_INTERVAL_S, WecomApi
@@ -31,6 +34,7 @@ from clawbot.messages import (
 )
 from clawbot.ports import Accept, Clock
 
+_MAX_UPLOADED = 1_000
 _ACCOUNT_HINT = "check corp_id, secret and the trusted IPs of the app"
 
 
@@ -40,12 +44,14 @@ def open_adapter(name: str, config: WecomConfig, clock: Clock) -> WecomAdapter:
 
 
 class WecomAdapter:
-    """A `ChannelAdapter` that can also tell its health and explain payloads.
+    """A `ChannelAdapter` that can also send files, tell its health and explain payloads.
 
     Its sends may be repeated.
     """
 
-    limits = Limits(max_size=APP_LIMIT_BYTES, has_idempotency_keys=True)
+    limits = Limits(
+        max_size=APP_LIMIT_BYTES, has_idempotency_keys=True, max_file_bytes=largest(WECOM_KINDS)
+    )
 
     def __init__(self, name: str, config: WecomConfig, clock: Clock) -> None:
         self._name = name
@@ -53,6 +59,7 @@ class WecomAdapter:
         self._clock = clock
         self._api = WecomApi(config, clock)
         self._repeats = Repeats(clock, CHECK_INTERVAL_S)
+        self._uploaded: Recent[str] = Recent(clock, kept_s=CHECK_INTERVAL_S, at_most=_MAX_UPLOADED)
         self._health = Health(name)
 
     async def check(self) -> ChannelHealth:
@@ -80,16 +87,44 @@ class WecomAdapter:
 
     async def send(self, part: OutboundPart) -> MessageRef:
         """message/send. A repeated attempt at a part is dropped by WeCom's duplicate check."""
-        user_id, text = part.route.chat_id, render_app(part.text, self._config.format)
-        is_checked = self._repeats.is_checked(user_id, text, part.key)
+        text = render_app(part.text, self._config.format)
+        is_checked = self._repeats.is_checked(part.route.chat_id, text, part.key)
+        return await self._send(part, self._config.format, {"content": text}, is_checked)
+
+    async def upload(self, part: OutboundPart, data: bytes) -> MessageRef:
+        """A picture, sound, video or file. A repeated attempt sends the file that was handed over
+        by the first: only then it is the same message to WeCom's duplicate check.
+        """
+        if part.file is None:
+            raise Rejected("no file")
+        file = upload_of(part.file, data, WECOM_KINDS)
+        media_id = self._uploaded.get(part.key)
+        if media_id is None:
+            media_id = await self._telling(self._api.upload(file))
+            self._uploaded.remember(part.key, media_id)
+        content = {"media_id": media_id} | ({"title": file.name} if file.kind == "video" else {})
+        return await self._send(part, file.kind, content, is_checked=True)
+
+    async def _send(
+        self,
+        part: OutboundPart,
+        kind: str,
+        content: Json,
+        is_checked: bool,  # noqa: FBT001
+    ) -> MessageRef:
+        sending = self._api.send(part.route.chat_id, kind, content, is_checked=is_checked)
+        message_id = await self._telling(sending)
+        self._health.up()
+        return MessageRef(id=message_id or part.key)
+
+    async def _telling(self, call: Awaitable[str]) -> str:
+        """A call, and what its failure says of the app."""
         try:
-            message_id = await self._api.send(user_id, text, is_checked=is_checked)
+            return await call
         except NotSent as error:
             if isinstance(error.__cause__, Rejected):
                 self._health.lost(f"WeCom refuses this app ({error}); {_ACCOUNT_HINT}")
             raise
-        self._health.up()
-        return MessageRef(id=message_id or part.key)
 
     def measure(self, text: str) -> int:
         """UTF-8 bytes of the text as it is sent."""

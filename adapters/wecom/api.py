@@ -1,10 +1,10 @@
-"""Every call of a WeCom app to the API. Nothing is retried but a refused token, once."""
+"""What a WeCom app asks of the API."""
 
 from __future__ import annotations
 
 from adapters.payload import Json, text_of
-from adapters.wechat.api import HttpCaller, token_of, usable
-from adapters.wechat.failures import TOKEN_CODES, code_of, from_code
+from adapters.wechat.calls import AccountCaller, HttpCaller, token_of
+from adapters.wechat.files import Upload
 from adapters.wechat.tokens import Token, TokenCache
 from adapters.wecom.config import WecomConfig
 from clawbot.errors import Rejected
@@ -19,7 +19,7 @@ class WecomApi:
     def __init__(self, config: WecomConfig, clock: Clock) -> None:
         self._config = config
         self._http = HttpCaller(config.api_base_url)
-        self._tokens = TokenCache(clock, self._fetch_token)
+        self._calls = AccountCaller(self._http, TokenCache(clock, self._fetch_token))
 
     async def close(self) -> None:
         """Close the connections; may be called twice."""
@@ -27,42 +27,34 @@ class WecomApi:
 
     async def prove(self) -> None:
         """Have a token: the company and the app's secret are right."""
-        await self._tokens.get()
+        await self._calls.prove()
 
-    async def send(self, user_id: str, text: str, *, is_checked: bool) -> str:
+    async def send(self, user_id: str, kind: str, content: Json, *, is_checked: bool) -> str:
         """message/send to one member; returns the message's id.
 
         is_checked: WeCom drops the message if it took the same one within the interval.
         """
-        kind = self._config.format
         body = {
             "touser": user_id,
             "agentid": self._config.agent_id,
             "msgtype": kind,
-            kind: {"content": text},
+            kind: content,
             "enable_duplicate_check": int(is_checked),
             "duplicate_check_interval": CHECK_INTERVAL_S,
         }
         path = "cgi-bin/message/send"
-        answer = await self._once(path, body)
-        if code_of(answer) in TOKEN_CODES:
-            answer = await self._once(path, body)
-        if code_of(answer):
-            raise from_code(path, answer)
+        answer = await self._calls.post(path, body)
         if text_of(answer.get("invaliduser")):
             raise Rejected(f"{path}: no such member of the app's scope", code="invaliduser")
         return text_of(answer.get("msgid"))
 
+    async def upload(self, file: Upload) -> str:
+        """Hand over a file; returns the id by which it can be sent for three days."""
+        return await self._calls.upload(file)
+
     async def download(self, media_id: str, max_bytes: int) -> bytes:
         """A file that a member sent. Raises NotLoaded."""
-        return await self._http.load_media(self._tokens, media_id, max_bytes)
-
-    async def _once(self, path: str, body: Json) -> Json:
-        token = await usable(self._tokens)
-        answer = await self._http.request("POST", path, {"access_token": token}, body)
-        if code_of(answer) in TOKEN_CODES:
-            self._tokens.refuse(token)
-        return answer
+        return await self._calls.load_media(media_id, max_bytes)
 
     async def _fetch_token(self, force: bool) -> Token:  # noqa: FBT001 - see Fetch
         """The call gives the same token until its end; there is no way to insist on another."""

@@ -14,13 +14,16 @@ import structlog
 
 from adapters.health import Health
 from adapters.payload import Json, object_of, parse, text_of
+from adapters.recent import Recent
 from adapters.wechat.failures import code_of, from_code
+from adapters.wechat.files import BOT_KINDS, largest, upload_of
 from adapters.wechat.http import HttpReceiver
 from adapters.wechat.recorded import open_recorded
 from adapters.wecom.bot_files import BotFiles
 from adapters.wecom.bot_inbound import BotFacts, BotRoute, parse_callback
 from adapters.wecom.bot_socket import BotSocket, Timings
 from adapters.wecom.bot_streams import Streams
+from adapters.wecom.bot_uploads import upload
 from adapters.wecom.bot_webhook import BotCallback, LateMessages, envelope_of
 from adapters.wecom.config import WecomBotConfig
 from adapters.wecom.outbound import BOT_MAX_SIZE, measure_bot, render_bot
@@ -29,6 +32,7 @@ from clawbot.errors import (
     ClawbotError,
     NotSent,
     OutcomeUnknown,
+    Rejected,
     SendError,
     StoreUnavailable,
 )
@@ -50,6 +54,8 @@ _FETCH_WAIT_S = 6.0
 _LOOK_AGAIN_S = 5.0
 _STORE_RETRY_S = 1.0
 _STREAM = "stream:"
+_STREAM_S = 900.0
+_MAX_STREAMS = 20_000
 
 
 def open_adapter(
@@ -60,7 +66,7 @@ def open_adapter(
 
 
 class WecomBotAdapter:
-    """A `ChannelAdapter` that can also edit, tell its health and explain payloads."""
+    """A `ChannelAdapter` that can also edit, send files, tell its health and explain payloads."""
 
     def __init__(self, name: str, config: WecomBotConfig, clock: Clock, timings: Timings) -> None:
         self._name = name
@@ -72,6 +78,8 @@ class WecomBotAdapter:
         self._streams = Streams(clock)
         self._late = LateMessages()
         self._files = BotFiles(config)
+        self._owners: Recent[str] = Recent(clock, kept_s=_STREAM_S, at_most=_MAX_STREAMS)
+        self._aside: Recent[bool] = Recent(clock, kept_s=_STREAM_S, at_most=_MAX_STREAMS)
         self._is_socket = config.mode == "socket"
         self.limits = Limits(
             max_size=BOT_MAX_SIZE,
@@ -79,6 +87,7 @@ class WecomBotAdapter:
             parts_per_inbound=None if self._is_socket else 2,
             ends_growth=True,
             one_connection=self._is_socket,
+            max_file_bytes=largest(BOT_KINDS) if self._is_socket else 0,
         )
 
     # -- life cycle --------------------------------------------------------------------------------
@@ -173,9 +182,12 @@ class WecomBotAdapter:
     # -- sending -----------------------------------------------------------------------------------
 
     async def send(self, part: OutboundPart) -> MessageRef:
-        """The first part is the message's stream; what follows are messages of their own."""
+        """The first part is the message's stream; what follows are messages of their own, and so is
+        every other reply to the same message.
+        """
         route = BotRoute.decode(part.route.token)
-        if part.part_no == 0 and route.stream and await self._grow(route, part):
+        is_first = part.part_no == 0 and self._owns(route, part)
+        if is_first and await self._grow(route, part):
             return MessageRef(id=_STREAM + route.stream)
         if not part.is_final:
             raise NotSent(
@@ -187,17 +199,40 @@ class WecomBotAdapter:
     async def edit(self, ref: MessageRef, part: OutboundPart) -> None:
         """Show the whole text. When the stream is over, the final text goes as a message."""
         route = BotRoute.decode(part.route.token)
-        if ref.id.startswith(_STREAM) and await self._grow(route, part):
-            return
+        if ref.id.startswith(_STREAM):
+            self._owns(route, part)
+            if await self._grow(route, part):
+                return
         if not part.is_final:
             raise NotSent(
                 "the stream is over; the whole answer follows", retry_after_s=_LOOK_AGAIN_S
             )
         await self._send_message(route, part)
 
+    async def upload(self, part: OutboundPart, data: bytes) -> MessageRef:
+        """A picture, sound, video or file as a message of its own. Raises as `send`.
+
+        So is the text that takes the place of a refused one: the stream is the answer's.
+        """
+        self._aside.remember(part.key, True)  # noqa: FBT003 - a set with an age limit
+        if part.file is None or not self._is_socket:
+            raise Rejected("a bot that is called by webhook sends no files")
+        file = upload_of(part.file, data, BOT_KINDS)
+        media_id = await upload(self._socket.ask, file)
+        await self._send_by_socket(part.route.chat_id, file.kind, {"media_id": media_id})
+        return MessageRef(id=part.key)
+
     def measure(self, text: str) -> int:
         """UTF-8 bytes of the Markdown."""
         return measure_bot(text)
+
+    def _owns(self, route: BotRoute, part: OutboundPart) -> bool:
+        """Whether a message's stream shows this reply: the first of several replies has it."""
+        if not route.stream or part.key in self._aside:
+            return False
+        if (owner := self._owners.get(route.stream)) is None:
+            self._owners.remember(route.stream, owner := part.key)
+        return owner == part.key
 
     async def _grow(self, route: BotRoute, part: OutboundPart) -> bool:
         """Show a text in the message's stream; False = WeCom takes it there no more."""
@@ -221,11 +256,10 @@ class WecomBotAdapter:
         if not self._is_socket:
             await self._late.send(part.route.chat_id, route.url, text)
             return
-        body = {
-            "chatid": part.route.chat_id,
-            "msgtype": "markdown",
-            "markdown": {"content": text},
-        }
+        await self._send_by_socket(part.route.chat_id, "markdown", {"content": text})
+
+    async def _send_by_socket(self, chat_id: str, kind: str, content: Json) -> None:
+        body = {"chatid": chat_id, "msgtype": kind, kind: content}
         answer = await self._socket.ask("aibot_send_msg", body)
         if code_of(answer):
             raise from_code("aibot_send_msg", answer)

@@ -7,7 +7,7 @@ import base64
 from wechatpy.crypto.base import WeChatCipher  # type: ignore[import-untyped]
 
 from adapters.payload import parse, text_of
-from adapters.wechat.api import HttpCaller
+from adapters.wechat.calls import HttpCaller
 from adapters.wechat.media import load
 from adapters.wecom.bot_webhook import is_safe_url
 from adapters.wecom.config import WecomBotConfig

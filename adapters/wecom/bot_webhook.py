@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from adapters.payload import Json, dump, object_of, parse, text_of
-from adapters.wechat.api import HttpCaller
+from adapters.wechat.calls import HttpCaller
 from adapters.wechat.config import LOOPBACK_HOSTS
 from adapters.wechat.crypto import Envelope
 from adapters.wechat.failures import code_of, from_code

@@ -28,6 +28,11 @@ class TurnFiles:
         route = self._turn.route
         if route is None:
             raise ToolError("This conversation is in no chat; people find the file where it is.")
+        if route.max_file_bytes == 0:
+            raise ToolError("This chat takes no files; tell people what they need in your answer.")
+        if route.max_file_bytes is not None and len(data) > route.max_file_bytes:
+            most = size_text(route.max_file_bytes)
+            raise ToolError(f"{name} has {size_text(len(data))}; this chat takes up to {most}.")
         now_ms = self._clock.now_ms()
         digest = await blobs.keep(self._store, data, now_ms)
         file = OutboundFile(name=clean(name), mime=mime, size_bytes=len(data), blob=digest)

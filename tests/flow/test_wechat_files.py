@@ -10,9 +10,14 @@ from typing import Any
 
 import pytest
 
-from tests.flow.conftest import free_port
 from tests.flow.daemon import Daemon, run_daemon
-from tests.flow.wechat_ground import until_listening, wechat_keys, write_channel
+from tests.flow.wechat_ground import (
+    bot_keys,
+    until_listening,
+    wechat_keys,
+    wecom_keys,
+    write_channel,
+)
 from tests.simulators.model import ModelSimulator, Reply
 from tests.simulators.wechat import AibotSimulator, WechatSimulator, WecomSimulator
 
@@ -75,16 +80,7 @@ async def test_a_members_file_lies_in_the_work_directory(
     tmp_path: Path, model: ModelSimulator
 ) -> None:
     async with WecomSimulator() as wecom:
-        keys = {
-            "type": "wecom",
-            "corp_id": wecom.corp_id,
-            "agent_id": wecom.agent_id,
-            "secret": wecom.secret,
-            "token": wecom.token,
-            "encoding_aes_key": wecom.aes_key,
-            "api_base_url": wecom.api_url,
-            "listen_port": free_port(),
-        }
+        keys = wecom_keys(wecom)
         async with running(tmp_path, model, keys) as (daemon, url):
             wecom.pusher.url = f"{url}/wecom"
             model.expect(Reply(text="nice"), when="[image")
@@ -99,21 +95,11 @@ async def test_a_bots_file_is_decrypted_into_the_work_directory(
     tmp_path: Path, model: ModelSimulator, mode: str
 ) -> None:
     async with AibotSimulator() as aibot:
-        port = free_port()
-        keys = {
-            "type": "wecom_bot",
-            "mode": mode,
-            "bot_id": aibot.bot_id,
-            "secret": aibot.secret,
-            "token": aibot.token,
-            "encoding_aes_key": aibot.aes_key,
-            "socket_url": aibot.socket_url,
-            "listen_port": port,
-        }
+        keys = bot_keys(aibot, mode)
         config = write_channel(tmp_path, model.base_url("openai-chat"), keys)
         async with run_daemon(config, "worker", "wecom_bot") as daemon:
             if mode == "webhook":
-                aibot.webhook_url = await until_listening(port) + "/wecom-bot"
+                aibot.webhook_url = await until_listening(keys["listen_port"]) + "/wecom-bot"
             else:
                 await aibot.wait_linked()
             model.expect(Reply(text="read it"), when="report.pdf")

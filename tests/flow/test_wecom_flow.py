@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
 from clawbot.store.schema import turns
-from tests.flow.conftest import free_port
 from tests.flow.daemon import Daemon, run_daemon
-from tests.flow.wechat_ground import until_listening, write_channel
+from tests.flow.wechat_ground import bot_keys, until_listening, wecom_keys, write_channel
 from tests.simulators.model import ModelSimulator, Reply
 from tests.simulators.wechat import AibotSimulator, WecomSimulator
 
@@ -36,22 +34,10 @@ async def wecom() -> AsyncIterator[WecomSimulator]:
 async def app(
     tmp_path: Path, model: ModelSimulator, wecom: WecomSimulator
 ) -> AsyncIterator[Daemon]:
-    port = free_port()
-    keys = {
-        "type": "wecom",
-        "corp_id": wecom.corp_id,
-        "agent_id": wecom.agent_id,
-        "secret": wecom.secret,
-        "token": wecom.token,
-        "encoding_aes_key": wecom.aes_key,
-        "api_base_url": wecom.api_url,
-        "listen_port": port,
-        "welcome": "你好",
-        "menu": {"STATE": "/status"},
-    }
+    keys = wecom_keys(wecom, welcome="你好", menu={"STATE": "/status"})
     config = write_channel(tmp_path, model.base_url("openai-chat"), keys)
     async with run_daemon(config, "worker", "wecom") as daemon:
-        wecom.pusher.url = await until_listening(port) + "/wecom"
+        wecom.pusher.url = await until_listening(keys["listen_port"]) + "/wecom"
         yield daemon
 
 
@@ -111,25 +97,13 @@ async def aibot() -> AsyncIterator[AibotSimulator]:
 
 @asynccontextmanager
 async def bot_daemon(
-    folder: Path, model: ModelSimulator, aibot: AibotSimulator, **more: Any
+    folder: Path, model: ModelSimulator, aibot: AibotSimulator, *, mode: str
 ) -> AsyncIterator[Daemon]:
-    port = free_port()
-    keys = {
-        "type": "wecom_bot",
-        "bot_id": aibot.bot_id,
-        "bot_name": "Claude Code",
-        "secret": aibot.secret,
-        "token": aibot.token,
-        "encoding_aes_key": aibot.aes_key,
-        "socket_url": aibot.socket_url,
-        "listen_port": port,
-        "welcome": "hello there",
-        **more,
-    }
+    keys = bot_keys(aibot, mode, bot_name="Claude Code", welcome="hello there")
     config = write_channel(folder, model.base_url("openai-chat"), keys)
     async with run_daemon(config, "worker", "wecom_bot") as daemon:
-        if more["mode"] == "webhook":
-            aibot.webhook_url = await until_listening(port) + "/wecom-bot"
+        if mode == "webhook":
+            aibot.webhook_url = await until_listening(keys["listen_port"]) + "/wecom-bot"
         else:
             await aibot.wait_linked()
         yield daemon

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.flow.conftest import free_port
-from tests.simulators.wechat import WechatSimulator
+from tests.simulators.wechat import AibotSimulator, WechatSimulator, WecomSimulator
 
 
 def write_channel(folder: Path, model_url: str, keys: Mapping[str, Any]) -> Path:
@@ -58,3 +58,33 @@ async def until_listening(port: int) -> str:
                 continue
             writer.close()
             return f"http://127.0.0.1:{port}"
+
+
+def wecom_keys(wecom: WecomSimulator, **more: Any) -> dict[str, Any]:
+    """The keys of a WeCom app that reaches the simulator."""
+    return {
+        "type": "wecom",
+        "corp_id": wecom.corp_id,
+        "agent_id": wecom.agent_id,
+        "secret": wecom.secret,
+        "token": wecom.token,
+        "encoding_aes_key": wecom.aes_key,
+        "api_base_url": wecom.api_url,
+        "listen_port": free_port(),
+        **more,
+    }
+
+
+def bot_keys(aibot: AibotSimulator, mode: str, **more: Any) -> dict[str, Any]:
+    """The keys of a WeCom AI bot that reaches the simulator."""
+    return {
+        "type": "wecom_bot",
+        "mode": mode,
+        "bot_id": aibot.bot_id,
+        "secret": aibot.secret,
+        "token": aibot.token,
+        "encoding_aes_key": aibot.aes_key,
+        "socket_url": aibot.socket_url,
+        "listen_port": free_port(),
+        **more,
+    }

@@ -72,6 +72,7 @@ async def test_a_plain_message_is_queued_with_its_frozen_route(store: Store) -> 
             "reply_to": "m0",
             "token": "token",
             "can_edit": True,
+            "max_file_bytes": None,
         }
     ]
     assert await scenes.column(store, "sessions.key") == ["desk:C1/thread:t-m1"]

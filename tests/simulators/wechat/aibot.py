@@ -17,6 +17,7 @@ from typing import Any, Self
 import aiohttp
 from aiohttp import web
 
+from .linked_uploads import LinkedUploads
 from .sealing import seal, seal_file, sign, unseal
 from .waiting import Bell
 
@@ -58,6 +59,7 @@ class AibotSimulator:
         self._ids = itertools.count(1)
         self._requests: dict[str, Json] = {}
         self._files: dict[str, bytes] = {}
+        self.uploads = LinkedUploads()
         self._links: list[web.WebSocketResponse] = []
         self._link: web.WebSocketResponse | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -239,9 +241,16 @@ class AibotSimulator:
             self.frames.append(frame)
             command = frame["cmd"]
             codes = self.answer_codes.get(command)
-            code = codes.pop(0) if codes else await self._take(link, command, frame)
+            told: Json = {}
+            if codes:
+                code = codes.pop(0)
+            elif command.startswith("aibot_upload_media_"):
+                code, told = self.uploads.take(command, frame["body"])
+            else:
+                code = await self._take(link, command, frame)
             if code != -999 and not (command == "ping" and self.mute_pings):
                 answer = {"headers": frame["headers"], "errcode": code, "errmsg": ""}
+                answer |= {"body": told} if told else {}
                 await link.send_str(json.dumps(answer))
             self.bell.ring()
         if self._link is link:
@@ -261,12 +270,22 @@ class AibotSimulator:
                 origin = self._requests[frame["headers"]["req_id"]]
                 self._show(_chat_of(origin), body["text"]["content"], "welcome")
             case "aibot_send_msg":
-                self._show(body["chatid"], body["markdown"]["content"], "message")
+                code = self._send(body)
             case "ping":
                 pass
             case _:
                 code = 40058
         return code
+
+    def _send(self, body: Json) -> int:
+        chat, kind = body["chatid"], body["msgtype"]
+        if kind == "markdown":
+            self._show(chat, body["markdown"]["content"], "message")
+            return 0
+        if code := self.uploads.show(chat, kind, body[kind]["media_id"]):
+            return code
+        self._show(chat, f"[{kind}]", "message")
+        return 0
 
     async def _subscribe(self, link: web.WebSocketResponse, body: Json) -> int:
         if self.refuse_subscriptions:

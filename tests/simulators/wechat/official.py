@@ -15,6 +15,7 @@ from aiohttp import web
 
 from .faults import FaultPlan, answer_with
 from .pushing import Account, Delivery, Pusher, read_xml
+from .uploads import OFFICIAL, Kept, SentFile, read_upload, refusal
 from .waiting import Bell
 
 UNAVAILABLE = "该公众号提供的服务出现故障，请稍后再试"
@@ -70,6 +71,7 @@ class WechatSimulator:
         self.bell = Bell()
         self.shown: list[Shown] = []
         self.calls: list[Call] = []
+        self.files: list[SentFile] = []
         self.typing: list[tuple[str, str]] = []
         self.faults = FaultPlan()
         self.fail_next = self.faults.fail_next
@@ -79,6 +81,7 @@ class WechatSimulator:
         self._stuck_code = 0
         self._allowances: dict[str, Allowance] = {}
         self._ids = itertools.count(24_000_000_000_000_001)
+        self._uploaded: dict[str, Kept] = {}
         self._media: dict[str, tuple[bytes, bool]] = {}
         self._stopping = asyncio.Event()
         self._runner: web.AppRunner | None = None
@@ -95,10 +98,11 @@ class WechatSimulator:
 
     async def start(self) -> None:
         """Serve the API."""
-        app = web.Application()
+        app = web.Application(client_max_size=32 * 1024 * 1024)
         app.router.add_post("/cgi-bin/stable_token", self._serve_token)
         app.router.add_post("/cgi-bin/message/custom/send", self._serve_send)
         app.router.add_post("/cgi-bin/message/custom/typing", self._serve_typing)
+        app.router.add_post("/cgi-bin/media/upload", self._serve_upload)
         app.router.add_get("/cgi-bin/media/get", self._serve_media)
         app.router.add_get("/video/{media_id}", self._serve_video)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
@@ -258,11 +262,35 @@ class WechatSimulator:
             self.calls.append(Call(path=request.path, body=body, code=code))
             if not code:
                 self._allowances[body["touser"]].left -= 1
-                self._show(body["touser"], body["text"]["content"], "message")
+                self._show_message(body)
             self.bell.ring()
             return web.json_response({"errcode": code, "errmsg": "ok" if not code else "refused"})
 
         return await answer_with(self.faults.take("send"), request, process, self._stopping)
+
+    def _show_message(self, body: dict[str, Any]) -> None:
+        if body["msgtype"] == "text":
+            self._show(body["touser"], body["text"]["content"], "message")
+            return
+        kept = self._uploaded[body[body["msgtype"]]["media_id"]]
+        self.files.append(
+            SentFile(user=body["touser"], kind=kept.kind, name=kept.name, data=kept.data)
+        )
+        self._show(body["touser"], f"[{kept.kind}]", "message")
+
+    async def _serve_upload(self, request: web.Request) -> web.StreamResponse:
+        file = await read_upload(request)
+
+        async def process() -> web.Response:
+            code = self._token_code(request) or refusal(OFFICIAL, file)
+            self.calls.append(Call(path=request.path, body={"type": file.kind}, code=code))
+            if code:
+                return web.json_response({"errcode": code, "errmsg": "refused"})
+            media_id = f"uploaded-{next(self._ids)}"
+            self._uploaded[media_id] = file
+            return web.json_response({"type": file.kind, "media_id": media_id, "created_at": 1})
+
+        return await answer_with(self.faults.take("upload"), request, process, self._stopping)
 
     async def _serve_typing(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
@@ -306,4 +334,10 @@ class WechatSimulator:
             return 45015
         if allowance.left <= 0:
             return 45047
-        return 45002 if len(body["text"]["content"].encode()) > TEXT_LIMIT_BYTES else 0
+        kind = body["msgtype"]
+        if kind == "text":
+            return 45002 if len(body["text"]["content"].encode()) > TEXT_LIMIT_BYTES else 0
+        if kind not in {"image", "voice", "video"}:
+            return 40008
+        kept = self._uploaded.get(body[kind]["media_id"])
+        return 0 if kept is not None and kept.kind == kind else 40007

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from .faults import FaultPlan, answer_with
 from .pushing import Account, Delivery, Pusher, read_xml
+from .uploads import WECOM, Kept, SentFile, read_upload, refusal
 from .waiting import Bell
 
 TEXT_LIMIT_BYTES = 2048
@@ -44,12 +45,14 @@ class WecomSimulator:
         self.shown: list[AppMessage] = []
         self.welcomes: list[str] = []
         self.dropped: list[AppMessage] = []
+        self.files: list[SentFile] = []
         self.faults = FaultPlan()
         self.fail_next = self.faults.fail_next
         self.tokens_made = 0
         self._good_token = ""
         self._recent: dict[str, float] = {}
         self._ids = itertools.count(7_000_000_000_000_001)
+        self._uploaded: dict[str, Kept] = {}
         self._media: dict[str, bytes] = {}
         self._stopping = asyncio.Event()
         self._runner: web.AppRunner | None = None
@@ -66,9 +69,10 @@ class WecomSimulator:
         )
 
     async def __aenter__(self) -> Self:
-        app = web.Application()
+        app = web.Application(client_max_size=32 * 1024 * 1024)
         app.router.add_get("/cgi-bin/gettoken", self._serve_token)
         app.router.add_post("/cgi-bin/message/send", self._serve_send)
+        app.router.add_post("/cgi-bin/media/upload", self._serve_upload)
         app.router.add_get("/cgi-bin/media/get", self._serve_media)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
         await self._runner.setup()
@@ -186,11 +190,29 @@ class WecomSimulator:
 
         return await answer_with(self.faults.take("media"), request, process, self._stopping)
 
+    async def _serve_upload(self, request: web.Request) -> web.StreamResponse:
+        file = await read_upload(request)
+
+        async def process() -> web.Response:
+            if request.query.get("access_token") != self._good_token or not self._good_token:
+                return web.json_response({"errcode": 42001, "errmsg": "expired"})
+            if code := refusal(WECOM, file):
+                return web.json_response({"errcode": code, "errmsg": "refused"})
+            media_id = f"uploaded-{next(self._ids)}"
+            self._uploaded[media_id] = file
+            answer = {"errcode": 0, "type": file.kind, "media_id": media_id, "created_at": "1"}
+            return web.json_response(answer)
+
+        return await answer_with(self.faults.take("upload"), request, process, self._stopping)
+
     def _take(self, body: dict[str, Any]) -> dict[str, Any]:
         kind = body["msgtype"]
-        text = body[kind]["content"]
+        is_file = kind in WECOM
+        text = body[kind]["media_id" if is_file else "content"]
         if body["agentid"] != self.agent_id:
             return {"errcode": 40056, "errmsg": "invalid agentid"}
+        if is_file and (text not in self._uploaded or self._uploaded[text].kind != kind):
+            return {"errcode": 40007, "errmsg": "invalid media_id"}
         if len(text.encode()) > TEXT_LIMIT_BYTES:
             return {"errcode": 45002, "errmsg": "content size out of limit"}
         if body["touser"] not in self.members:
@@ -209,5 +231,10 @@ class WecomSimulator:
             self.dropped.append(message)
         else:
             self.shown.append(message)
+            if is_file:
+                kept = self._uploaded[text]
+                self.files.append(
+                    SentFile(user=body["touser"], kind=kind, name=kept.name, data=kept.data)
+                )
         self.bell.ring()
         return {"errcode": 0, "errmsg": "ok", "msgid": f"m{next(self._ids)}"}

@@ -100,6 +100,21 @@ async def test_what_cannot_be_sent_is_said_and_goes_nowhere(
     assert seen.effects == ()
 
 
+@pytest.mark.parametrize(
+    ("most", "told"), [(0, "takes no files"), (5, "6 B; this chat takes up to 5 B")]
+)
+async def test_what_the_chat_does_not_take_is_told_to_the_model(
+    store: Store, tmp_path: Path, most: int, told: str
+) -> None:
+    (tmp_path / "report.csv").write_bytes(b"123456")
+    rules = scenes.rules_of(max_file_bytes=most)
+    await scenes.accept(store, scenes.said("m1", "send it"), rules)
+    (turn,) = await scenes.claim(store)
+    seen = await send(tmp_path, TurnFiles(store, CLOCK, turn))
+    assert (seen.is_error, seen.effects) == (True, ())
+    assert told in seen.text
+
+
 async def test_where_there_is_no_chat_the_model_is_told(tmp_path: Path) -> None:
     (tmp_path / "report.csv").write_bytes(b"x")
     seen = await send(tmp_path, None)
