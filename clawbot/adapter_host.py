@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -20,12 +21,13 @@ from clawbot.ports import (
     Clock,
     Enricher,
     HealthReporter,
+    NoteUser,
     OverviewShower,
     Store,
     Typing,
 )
 from clawbot.standing_by import StandBy
-from clawbot.store import amendments
+from clawbot.store import amendments, notes
 from clawbot.store.processes import set_channel_health
 from clawbot.typing_signs import TypingSigns
 
@@ -78,6 +80,8 @@ class AdapterHost:
         Raise ChannelBroken when an admin must act, StartupError when a port is taken.
         """
         await self._heartbeat.begin()
+        if isinstance(self._adapter, NoteUser):
+            self._adapter.note_with(self._change_note)
         try:
             if self._stand_by is not None and not await self._wait_for_turn(self._stand_by, stop):
                 return
@@ -173,6 +177,20 @@ class AdapterHost:
             found=is_amended,
         )
         return is_amended
+
+    async def _change_note(
+        self, key: str, change: Callable[[str | None], str | None], lasts_s: float
+    ) -> str | None:
+        return await self._store.write(
+            partial(
+                notes.change,
+                channel=self._channel,
+                key=key,
+                change=change,
+                lasts_ms=round(lasts_s * 1000),
+                now_ms=self._clock.now_ms(),
+            )
+        )
 
     async def _report_health(self) -> None:
         """Write the channel's state when it changes, and now and then."""

@@ -22,6 +22,7 @@ log = structlog.get_logger(__name__)
 DAY_MS = 86_400_000
 ROUND_S = 3600.0
 PAUSE_S = 0.05
+NOTES_DAYS = 1  # after their own end
 MARK_CHANNEL = "housekeeping"
 
 Sweep = Callable[[Transaction, int, tuple[str, int]], Swept]
@@ -53,6 +54,7 @@ class Housekeeping:
         section = self._section
         sweeps: list[tuple[str, int, Sweep]] = [
             ("seen", section.seen_days, retention.sweep_seen),
+            ("notes", NOTES_DAYS, retention.sweep_notes),
             ("inbox", section.inbox_days, retention.sweep_inbox),
             ("outbox", section.outbox_days, retention.sweep_outbox),
             ("events", section.events_days, retention.sweep_events),

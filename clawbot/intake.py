@@ -38,13 +38,13 @@ QUEUE_RULES = QueueRules()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelRules:
-    """What the intake must know of a channel. Times in ms; max_file_bytes: see `ReplyRoute`.
+    """What the intake must know of a channel. Times in ms; zone: of its people; file_bytes: how
+    large a file may be that is sent, see `ReplyRoute`.
 
     can_edit: whether the adapter can change sent messages, so that replies may grow. can_enrich:
     whether it completes messages; without, an incomplete one is taken as it is.
     can_download: whether it can load the files of messages. over_rate: see `rates.Rates.take`.
     can_read_threads: whether it can tell what stood in a thread before we were called into it.
-    zone: the time zone in which people name times.
     """
 
     policy: ChannelPolicy
@@ -60,7 +60,7 @@ class ChannelRules:
     can_read_threads: bool = False
     can_download: bool = False
     zone: str = "UTC"
-    max_file_bytes: int | None = None
+    file_bytes: int | None = None
 
 
 class Intake:
@@ -125,11 +125,7 @@ def admit(tx: Transaction, message: InboundMessage, rules: ChannelRules, now_ms:
         return _duplicate(earlier)
     directory = StoredDirectory(tx, message, now_ms)
     way = route(
-        message,
-        rules.policy.scope,
-        directory,
-        can_edit=rules.can_edit,
-        max_file_bytes=rules.max_file_bytes,
+        message, rules.policy.scope, directory, can_edit=rules.can_edit, file_bytes=rules.file_bytes
     )
     facts = GateFacts(
         follows_thread=_is_ours(tx, message, way, rules, directory),

@@ -74,10 +74,8 @@ class Transaction(Protocol):
         ...
 
     def prepared(self, build: Callable[[InsertOf], T]) -> T:
-        """The statement that `build` makes, made once: building one costs more than running it.
-
-        `build` is a plain function of this database's `insert`, and is what the statement is kept
-        under.
+        """The statement that `build`, a plain function of this database's `insert`, makes; it is
+        made once and kept under `build`: building one costs more than running it.
         """
         ...
 
@@ -94,9 +92,8 @@ class Wakeup(Protocol):
     """One listener's ear for the doorbell."""
 
     async def wait(self, timeout_s: float) -> bool:
-        """Wait for a ring, at most `timeout_s`; a ring since the last wait returns at once.
-
-        False = none came. A ring can be lost: callers look again at the latest after a second.
+        """Wait for a ring, at most `timeout_s`; a ring since the last wait returns at once. False =
+        none came, but a ring can be lost: callers look again at the latest after a second.
         """
         ...
 
@@ -106,22 +103,16 @@ class Wakeup(Protocol):
 
 
 class Store(Protocol):
-    """Durable state, shared by all processes.
-
-    Units run in a thread, never on the event loop. A write returns after its commit is durable.
-    """
+    """Durable state, shared by all processes. Units run in a thread, never on the event loop."""
 
     async def write(self, unit: Unit[T]) -> T:
-        """Run a unit and commit it. Raise what the unit raises (then nothing of it is kept), or
-        StoreUnavailable when the database cannot commit. If the caller is cancelled the unit may
-        still commit.
+        """Run a unit; return when its commit is durable. Raise what the unit raises (then nothing
+        of it is kept), or StoreUnavailable. If the caller is cancelled it may still commit.
         """
         ...
 
     async def read(self, unit: Unit[T]) -> T:
-        """Run a unit that only reads, on one consistent snapshot. Raise what the unit raises, or
-        StoreUnavailable when the database cannot be read.
-        """
+        """Run a unit that only reads, on one consistent snapshot. Raises as `write`."""
         ...
 
     def listen(self, topics: Sequence[str]) -> Wakeup:
@@ -136,10 +127,14 @@ class Store(Protocol):
 # -- channels --------------------------------------------------------------------------------------
 
 Accept = Callable[[InboundMessage], Awaitable[Accepted]]
-"""Gate, route and commit one inbound message.
+"""Gate, route and commit one inbound message: it is durable then and may be acknowledged. Raises
+StoreUnavailable when it is not; then it must not be, so that the platform delivers again.
+"""
 
-When it returns, the message is durable and may be acknowledged. It raises StoreUnavailable when
-nothing was stored; then the adapter must not acknowledge, so that the platform delivers again.
+ChangeNote = Callable[[str, Callable[[str | None], str | None], float], Awaitable[str | None]]
+"""Give a note another text, which a plain function makes of the one before (None = none; it may
+run again), and so many seconds to last; returns the text before. All processes of a channel share
+its notes, and only one at a time changes a note. Raises StoreUnavailable.
 """
 
 Amend = Callable[[Amendment], Awaitable[bool]]
@@ -200,8 +195,8 @@ class Lookup(Protocol):
     """Can find out whether a part was taken by the platform."""
 
     async def lookup(self, part: OutboundPart) -> MessageRef | None:
-        """Find the message sent with this part's key; None = surely not there. Raise NotSent when
-        the question itself failed and may be asked again, Rejected when it has no answer.
+        """Find the message with this part's key; None = surely not there. Raise NotSent when the
+        question itself failed and may be asked again, Rejected when it has no answer.
         """
         ...
 
@@ -225,8 +220,8 @@ class Downloader(Protocol):
 
 
 Overview = Callable[[str, str], Awaitable[str | None]]
-"""What a person may see of a direct chat at a glance, as Markdown: of (chat id, person id); None
-when they may not talk to us. Raises StoreUnavailable.
+"""What a person sees of a direct chat at a glance, as Markdown: of (chat id, person id); None when
+they may not talk to us. Raises StoreUnavailable.
 """
 
 
@@ -249,12 +244,21 @@ class AmendmentSource(Protocol):
 
 
 @runtime_checkable
+class NoteUser(Protocol):
+    """Keeps in notes what all processes of its channel must know."""
+
+    def note_with(self, change: ChangeNote) -> None:
+        """Be told, before `check`, how to change a note."""
+        ...
+
+
+@runtime_checkable
 class ThreadReader(Protocol):
     """Can read what stood in a thread before somebody called us into it."""
 
     async def earlier(self, raw: str, limit: int) -> Sequence[InboundMessage]:
-        """The newest `limit` messages before this one in its thread, oldest first. Whatever can be
-        read of them is returned, perhaps nothing; only a failure of our own is raised.
+        """The newest `limit` messages before this one in its thread, oldest first, as far as they
+        can be read; only a failure of our own is raised.
         """
         ...
 
@@ -264,8 +268,8 @@ class PayloadReader(Protocol):
     """Reads recorded payloads, for `explain`."""
 
     def read_payload(self, headers: Mapping[str, str], body: bytes) -> InboundMessage | Ignored:
-        """What the adapter makes of a payload. Without headers it is taken for genuine; a signature
-        in them is checked, but not how old it is. No network; never raises for what it reads.
+        """What the adapter makes of a payload; a signature in the headers is checked, if there are
+        any, but not how old it is. No network; never raises for what it reads.
         """
         ...
 
@@ -298,9 +302,8 @@ class Model(Protocol):
 
     async def reply(self, request: ModelRequest, on_text: Callable[[str], None]) -> ModelReply:
         """Make one call; `on_text` is given each piece of visible text as it arrives, and "" when
-        anything else does (thinking, a tool call), so that the caller knows it has begun.
-
-        Raise ModelError. Nothing is retried here.
+        anything else does (thinking, a tool call), so that the caller knows it has begun. Raise
+        ModelError. Nothing is retried here.
         """
         ...
 
@@ -346,9 +349,7 @@ class ToolContext(Protocol):
         ...
 
     async def send_file(self, name: str, mime: str, data: bytes) -> None:
-        """Send a file to this chat, once the call's result is recorded, and only if it is no error.
-        Raise ToolError where no chat takes files.
-        """
+        """Send a file to this chat, with the record of the call. Raise ToolError if none can be."""
         ...
 
     def effects(self) -> tuple[Unit[None], ...]:

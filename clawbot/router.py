@@ -48,7 +48,7 @@ def route(
     directory: Directory,
     *,
     can_edit: bool,
-    max_file_bytes: int | None = None,
+    file_bytes: int | None = None,
 ) -> Route:
     """Derive the session, place and reply route of a message."""
     thread = message.thread
@@ -64,7 +64,7 @@ def route(
         reply_to=message.reply_to,
         token=message.reply_token,
         can_edit=can_edit,
-        max_file_bytes=max_file_bytes,
+        max_file_bytes=file_bytes,
     )
     return Route(base=base, session=session, place=place, reply=reply)
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from adapters.health import Health
+from adapters.notes import OwnNotes
 from adapters.wechat.api import WechatApi
 from adapters.wechat.budget import PER_MESSAGE, Budget
 from adapters.wechat.callback import Callback, Turnstile, envelope_of
@@ -43,7 +44,7 @@ from clawbot.messages import (
     OutboundPart,
     ReplyRoute,
 )
-from clawbot.ports import Accept, Clock
+from clawbot.ports import Accept, ChangeNote, Clock
 
 _SILENCE_FACTOR = 1.4  # of hold_s: past the end of an attempt the next one must have come
 _WRITE_TIMEOUT_S = 5.0
@@ -65,9 +66,10 @@ class WechatAdapter:
         self._name = name
         self._config = config
         self._clock = clock
-        self._api = WechatApi(config, clock)
+        notes = OwnNotes(clock)
+        self._api = WechatApi(config, clock, notes.change)
         self._exchanges = Exchanges(clock)
-        self._budget = Budget(clock)
+        self._budget = Budget(clock, notes.change)
         self._health = Health(name)
         self._service = CustomerService(
             name, self._api, self._budget, self._health, self._send_no_files
@@ -79,6 +81,10 @@ class WechatAdapter:
             typing_lasts_s=_TYPING_LASTS_S,
             max_file_bytes=MAX_FILE_BYTES if config.customer_service else 0,
         )
+
+    def note_with(self, change: ChangeNote) -> None:
+        """Share the token, and what chats may still be sent, with the account's other processes."""
+        self._budget.change = self._api.tokens.change = change
 
     # -- life cycle --------------------------------------------------------------------------------
 
@@ -109,7 +115,6 @@ class WechatAdapter:
         """The door for requests, without a server."""
         turnstile = Turnstile(
             may_send=lambda: self._service.may_send,
-            may_ask=lambda chat_id: not self._service.may_send or self._budget.was_told(chat_id),
             on_message=self._renew_budget,
         )
         return Callback(self._name, self._config, self._clock, accept, self._exchanges, turnstile)
@@ -146,8 +151,18 @@ class WechatAdapter:
         self._health.learn(listening=url)
         self._health.up()
 
-    def _renew_budget(self, chat_id: str, is_event: bool) -> None:  # noqa: FBT001 - see Turnstile
-        self._budget.renew(chat_id, by_event=is_event)
+    async def _renew_budget(self, words: InboundMessage, is_event: bool) -> bool:  # noqa: FBT001
+        """See `Turnstile`."""
+        if not self._service.may_send:
+            return True
+        chat_id = words.chat_id
+        before = await self._budget.renew(chat_id, words.identity, by_event=is_event)
+        return before.was_told
+
+    async def _hides_more(self, part: OutboundPart) -> bool:
+        """Whether something waits that the person was not told of; now they are."""
+        is_last = part.part_no + 1 == part.part_count
+        return is_last and await self._service.is_withholding(part.route.chat_id)
 
     def _send_no_files(self) -> None:
         self.limits = replace(self.limits, max_file_bytes=0)
@@ -192,16 +207,15 @@ class WechatAdapter:
         overtake it.
         """
         chat_id, answers = part.route.chat_id, part.route.token
+        text, has_more = render(part.text), part.part_no + 1 < part.part_count
+        may_send = self._service.may_send
+        is_followed = await self._hides_more(part) if may_send else has_more
         attempt = self._exchanges.find(chat_id, answers)
         if attempt is None:
             raise NotSent("no request of this chat waits now", retry_after_s=_LOOK_AGAIN_S)
-        text, has_more = render(part.text), part.part_no + 1 < part.part_count
-        if has_more and not self._service.may_send:
+        if is_followed:
             text = hint_rest(text)
-        elif self._budget.withholds(chat_id) and not has_more:
-            text = hint_rest(text)
-            self._budget.note_told(chat_id)
-        elif answers != attempt.identity and not attempt.is_for_more and not self._service.may_send:
+        elif answers != attempt.identity and not attempt.is_for_more and not may_send:
             text = hint_newer(text)
         body = self._exchanges.carry(attempt, text, answers=answers)
         try:

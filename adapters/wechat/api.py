@@ -7,7 +7,7 @@ from adapters.wechat.config import WechatConfig
 from adapters.wechat.files import Upload
 from adapters.wechat.tokens import Token, TokenCache
 from clawbot.errors import NotLoaded
-from clawbot.ports import Clock
+from clawbot.ports import ChangeNote, Clock
 
 
 class WechatApi:
@@ -15,10 +15,11 @@ class WechatApi:
     WindowClosed.
     """
 
-    def __init__(self, config: WechatConfig, clock: Clock) -> None:
+    def __init__(self, config: WechatConfig, clock: Clock, change: ChangeNote) -> None:
         self._config = config
         self._http = HttpCaller(config.api_base_url)
-        self._calls = AccountCaller(self._http, TokenCache(clock, self._fetch_token))
+        self.tokens = TokenCache(clock, change, self._fetch_token)
+        self._calls = AccountCaller(self._http, self.tokens)
 
     async def close(self) -> None:
         """Close the connections; may be called twice."""

@@ -2,95 +2,142 @@
 
 A message of a person allows five customer-service messages within 48 hours, a menu click, a scan or
 a beginning to follow three within a minute (the platform's table of June 2021; older texts say 20).
-The count lives in this process. After a restart it begins anew; then the platform's own refusal
-(45047, 45015) closes the window.
+The count is a note that all processes of the account share: a message is taken from it before it is
+sent, so that however they end none is sent too many.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from clawbot.ports import Clock
+from adapters.payload import dump, list_of, number_of, parse, text_of
+from clawbot.ports import ChangeNote, Clock
 
 PER_MESSAGE = 5
 PER_EVENT = 3
-_MESSAGE_WINDOW_S = 48 * 3600.0
-_EVENT_WINDOW_S = 60.0
-_MAX_CHATS = 50_000
+_MESSAGE_WINDOW_MS = 48 * 3_600_000
+_EVENT_WINDOW_MS = 60_000
+_KEPT_S = 48 * 3600.0
+_MAX_IDENTITIES = 8
 
 
-@dataclass(slots=True)
-class _Allowance:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """What a chat may still be sent until then.
+
+    renewed_by: the newest words that renewed it, by identity. withholds: whether something waits
+    that the person was not told of. was_told: whether they know that they can ask for more.
+    """
+
     left: int
-    until: float
+    until_ms: int
+    renewed_by: tuple[str, ...] = ()
     withholds: bool = False
+    was_told: bool = False
+
+    def left_at(self, now_ms: int) -> int:
+        """How many messages may be sent now."""
+        return self.left if now_ms < self.until_ms else 0
+
+    def renewed(self, identity: str, now_ms: int, *, by_event: bool) -> Allowance:
+        """After the person did something: the count begins anew, unless that would take from it.
+        The platform's further attempts at the same words change nothing.
+        """
+        if identity in self.renewed_by:
+            return self
+        seen = (*self.renewed_by, identity)[-_MAX_IDENTITIES:]
+        if by_event and self.left_at(now_ms) >= PER_EVENT:
+            return replace(self, renewed_by=seen)
+        left, window_ms = (
+            (PER_EVENT, _EVENT_WINDOW_MS) if by_event else (PER_MESSAGE, _MESSAGE_WINDOW_MS)
+        )
+        return replace(
+            self, left=left, until_ms=now_ms + window_ms, renewed_by=seen, withholds=False
+        )
+
+    def taken(self, now_ms: int, keep: int) -> Allowance | None:
+        """With one message less, if more than `keep` are left."""
+        left = self.left_at(now_ms)
+        return None if left <= keep else replace(self, left=left - 1)
 
 
 class Budget:
-    """The allowances of one account's chats. A chat that is not known is left to the platform."""
+    """The allowances of one account's chats. Methods raise StoreUnavailable.
 
-    def __init__(self, clock: Clock) -> None:
+    A chat that is not known has what its person's words allowed; the platform knows better.
+    """
+
+    def __init__(self, clock: Clock, change: ChangeNote) -> None:
         self._clock = clock
-        self._chats: dict[str, _Allowance] = {}
-        self._told_to_ask: dict[str, None] = {}
+        self.change = change
 
-    def renew(self, chat_id: str, *, by_event: bool) -> None:
-        """The person did something: the count begins anew, unless that would take from it."""
-        allowed, window_s = (
-            (PER_EVENT, _EVENT_WINDOW_S) if by_event else (PER_MESSAGE, _MESSAGE_WINDOW_S)
+    async def renew(self, chat_id: str, identity: str, *, by_event: bool) -> Allowance:
+        """The person did something. May be called twice for the same. Returns what was before."""
+        now_ms = self._clock.now_ms()
+        return await self._update(
+            chat_id, lambda known: known.renewed(identity, now_ms, by_event=by_event)
         )
-        if by_event and self.left(chat_id) >= allowed and chat_id in self._chats:
-            return
-        self._chats.pop(chat_id, None)
-        while len(self._chats) >= _MAX_CHATS:
-            del self._chats[next(iter(self._chats))]
-        until = self._clock.monotonic() + window_s
-        self._chats[chat_id] = _Allowance(left=allowed, until=until)
 
-    def left(self, chat_id: str) -> int:
-        """How many messages may be sent now."""
-        allowance = self._chats.get(chat_id)
-        if allowance is None:
-            return PER_MESSAGE
-        return allowance.left if self._clock.monotonic() < allowance.until else 0
-
-    def take(self, chat_id: str, *, keep: int = 0) -> int | None:
-        """Take one message that is about to be sent, if more than `keep` are left; how many are
-        left then, None if nothing was taken.
+    async def take(self, chat_id: str, *, keep: int = 0) -> Allowance | None:
+        """Take one message that is about to be sent, if more than `keep` are left; what is left
+        then, None if nothing was taken.
         """
-        left = self.left(chat_id)
-        if left <= keep:
-            return None
-        allowance = self._allowance(chat_id)
-        allowance.left = left - 1
-        return allowance.left
+        now_ms = self._clock.now_ms()
+        before = await self._update(chat_id, lambda it: it.taken(now_ms, keep) or it)
+        return before.taken(now_ms, keep)
 
-    def give_back(self, chat_id: str) -> None:
+    async def give_back(self, chat_id: str) -> None:
         """A message that was taken did surely not go out."""
-        self._allowance(chat_id).left += 1
+        await self._update(chat_id, lambda it: replace(it, left=min(it.left + 1, PER_MESSAGE)))
 
-    def exhaust(self, chat_id: str) -> None:
+    async def exhaust(self, chat_id: str) -> None:
         """The platform says that no more are allowed."""
-        self._allowance(chat_id).left = 0
+        await self._update(chat_id, lambda it: replace(it, left=0))
 
-    def withhold(self, chat_id: str) -> None:
+    async def withhold(self, chat_id: str) -> None:
         """Something waits for the person's next words, and they do not know it yet."""
-        self._allowance(chat_id).withholds = True
+        await self._update(chat_id, lambda it: replace(it, withholds=True))
 
-    def withholds(self, chat_id: str) -> bool:
-        """Whether something was withheld since the person's last words."""
-        return (allowance := self._chats.get(chat_id)) is not None and allowance.withholds
-
-    def note_told(self, chat_id: str) -> None:
+    async def note_told(self, chat_id: str) -> None:
         """The person is told how to get what waits."""
-        self._told_to_ask[chat_id] = None
-        while len(self._told_to_ask) > _MAX_CHATS:
-            del self._told_to_ask[next(iter(self._told_to_ask))]
+        await self._update(chat_id, lambda it: replace(it, withholds=False, was_told=True))
 
-    def was_told(self, chat_id: str) -> bool:
-        """Whether the person may know how to get what waits."""
-        return chat_id in self._told_to_ask
+    async def look(self, chat_id: str) -> Allowance:
+        """What is known now."""
+        return await self._update(chat_id, lambda it: it)
 
-    def _allowance(self, chat_id: str) -> _Allowance:
-        unknown = _Allowance(left=PER_MESSAGE, until=float("inf"))
-        return self._chats.setdefault(chat_id, unknown)
+    async def _update(self, chat_id: str, update: Callable[[Allowance], Allowance]) -> Allowance:
+        """Change a chat's allowance; returns the one before."""
+        unknown = Allowance(left=PER_MESSAGE, until_ms=self._clock.now_ms() + _MESSAGE_WINDOW_MS)
+
+        def change(text: str | None) -> str:
+            return _text_of(update(_read(text) or unknown))
+
+        before = await self.change(f"budget/{chat_id}", change, _KEPT_S)
+        return _read(before) or unknown
+
+
+def _text_of(allowance: Allowance) -> str:
+    return dump(
+        {
+            "left": allowance.left,
+            "until_ms": allowance.until_ms,
+            "by": allowance.renewed_by,
+            "withholds": allowance.withholds,
+            "told": allowance.was_told,
+        }
+    )
+
+
+def _read(text: str | None) -> Allowance | None:
+    fields = parse(text) if text else None
+    if fields is None:
+        return None
+    return Allowance(
+        left=number_of(fields.get("left")) or 0,
+        until_ms=number_of(fields.get("until_ms")) or 0,
+        renewed_by=tuple(text_of(each) for each in list_of(fields.get("by"))),
+        withholds=fields.get("withholds") is True,
+        was_told=fields.get("told") is True,
+    )

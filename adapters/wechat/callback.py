@@ -8,7 +8,7 @@ may send by itself, the first attempt is closed in time and the answer follows o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
 import structlog
@@ -49,13 +49,12 @@ class Turnstile:
     """What the callback asks the adapter while it handles a message.
 
     may_send: whether the account can send by itself, so that a request need not be held to the
-    end. may_ask: whether this chat may have been told to ask for more. on_message: told once of
-    everything a person did; True = an event.
+    end. on_message: told of every attempt at what a person did, True = an event; says whether this
+    chat may have been told to ask for more. It raises StoreUnavailable.
     """
 
     may_send: Callable[[], bool]
-    may_ask: Callable[[str], bool]
-    on_message: Callable[[str, bool], None]
+    on_message: Callable[[InboundMessage, bool], Awaitable[bool]]
 
 
 def envelope_of(config: WechatConfig) -> Envelope | None:
@@ -164,30 +163,28 @@ class Callback:
             message.identity, message.chat_id, at_least=_attempt_by_time(fields, query)
         )
         try:
-            return await self._answer(attempt, self._asking(message), letter)
+            return await self._answer(attempt, message, letter)
         finally:
             self._exchanges.end(attempt)
-
-    def _asking(self, message: InboundMessage) -> InboundMessage:
-        """A word that asks for more does so only where somebody may have been told of it."""
-        asks = message.asks_for_more and self._turnstile.may_ask(message.chat_id)
-        return replace(message, asks_for_more=asks)
 
     async def _answer(
         self, attempt: Attempt, message: InboundMessage, letter: Letter
     ) -> HttpAnswer:
         hold_s, began = self._config.hold_s, self._clock.monotonic()
-        if message.asks_for_more:
-            self._exchanges.confirm(message.chat_id)
         until_ms = self._clock.now_ms() + round(hold_s * 1000)
-        held = replace(message, reply_token=message.identity, inline_until_ms=until_ms)
         try:
-            accepted = await self._accept(held)
+            # Before the message is stored: its answer may be on its way as soon as it is.
+            was_told = await self._turnstile.on_message(message, bool(event_name(letter.fields)))
+            # A word that asks for more does so only where somebody may have been told of it.
+            message = replace(message, asks_for_more=message.asks_for_more and was_told)
+            if message.asks_for_more:
+                self._exchanges.confirm(message.chat_id)
+            accepted = await self._accept(
+                replace(message, reply_token=message.identity, inline_until_ms=until_ms)
+            )
         except StoreUnavailable as error:
             log.warning("message_not_stored", channel=self._channel, error=str(error))
             return HttpAnswer(status=503, body="not stored, send it again")
-        if not accepted.is_duplicate:
-            self._turnstile.on_message(message.chat_id, bool(event_name(letter.fields)))
         attempt.session = accepted.session_key
         attempt.is_command = accepted.decision == "command"
         # A further attempt at such a message is only known as one that is done.

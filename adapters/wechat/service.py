@@ -12,12 +12,12 @@ import structlog
 
 from adapters.health import Health
 from adapters.wechat.api import WechatApi
-from adapters.wechat.budget import Budget
+from adapters.wechat.budget import Allowance, Budget
 from adapters.wechat.failures import NO_PERMISSION
 from adapters.wechat.files import OFFICIAL_KINDS, largest, upload_of
 from adapters.wechat.outbound import hint_rest
 from adapters.wechat.plain import render
-from clawbot.errors import NotSent, Rejected, SendError, WindowClosed
+from clawbot.errors import NotSent, Rejected, SendError, StoreUnavailable, WindowClosed
 from clawbot.messages import OutboundFile, OutboundPart
 from clawbot.ports import T
 
@@ -50,12 +50,13 @@ class CustomerService:
     async def send_text(self, part: OutboundPart) -> None:
         """A message. Raises as `ChannelAdapter.send` does."""
         chat_id, text = part.route.chat_id, render(part.text)
-        left = self._budget.take(chat_id)
-        if left is None:
+        taken = await self._take(chat_id)
+        if taken is None:
             raise WindowClosed(f"channel {self._channel}: this chat's messages are used up")
-        if left == 0 and (part.part_no + 1 < part.part_count or self._budget.withholds(chat_id)):
+        has_more = part.part_no + 1 < part.part_count
+        if taken.left == 0 and (has_more or taken.withholds):
             text = hint_rest(text)
-            self._budget.note_told(chat_id)
+            await _stored(self._budget.note_told(chat_id))
         await self._spending(chat_id, self._api.send_text(chat_id, text))
 
     async def send_file(self, part: OutboundPart, file: OutboundFile, data: bytes) -> None:
@@ -63,11 +64,18 @@ class CustomerService:
         chat_id = part.route.chat_id
         upload = upload_of(file, data, OFFICIAL_KINDS)
         media_id = await self._trying(chat_id, self._api.upload(upload))
-        if self._budget.take(chat_id, keep=1) is None:
-            self._budget.withhold(chat_id)
+        if await self._take(chat_id, keep=1) is None:
+            await _stored(self._budget.withhold(chat_id))
             raise WindowClosed(f"channel {self._channel}: this chat's last message is for text")
         sending = self._api.send_file(chat_id, upload.kind, media_id, upload.name)
         await self._spending(chat_id, sending)
+
+    async def is_withholding(self, chat_id: str) -> bool:
+        """Whether something waits that the person was not told of; now they are."""
+        if not self.may_send or not (await _stored(self._budget.look(chat_id))).withholds:
+            return False
+        await _stored(self._budget.note_told(chat_id))
+        return True
 
     async def show_typing(self, chat_id: str) -> None:
         """The sign that somebody writes. A failure is logged."""
@@ -76,12 +84,15 @@ class CustomerService:
         except SendError as error:
             log.info("typing_not_shown", channel=self._channel, error=str(error))
 
+    async def _take(self, chat_id: str, *, keep: int = 0) -> Allowance | None:
+        return await _stored(self._budget.take(chat_id, keep=keep))
+
     async def _spending(self, chat_id: str, sending: Awaitable[None]) -> None:
         """Send what was taken from the budget; what surely did not go out goes back into it."""
         try:
             await self._trying(chat_id, sending)
         except (NotSent, Rejected):
-            self._budget.give_back(chat_id)
+            await _stored(self._budget.give_back(chat_id))
             raise
         self._health.up()
 
@@ -90,7 +101,7 @@ class CustomerService:
         try:
             return await call
         except WindowClosed as error:
-            self._budget.exhaust(chat_id)
+            await _stored(self._budget.exhaust(chat_id))
             self._note_permission(error)
             raise
         except NotSent as error:
@@ -110,3 +121,11 @@ class CustomerService:
                 error=str(error),
                 advice="set customer_service: false, or have the account verified",
             )
+
+
+async def _stored(noting: Awaitable[T]) -> T:
+    """Without the store nothing is sent: nobody could say how much that was."""
+    try:
+        return await noting
+    except StoreUnavailable as error:
+        raise NotSent("the store with the budget is away") from error

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 
 from adapters.health import Health
+from adapters.notes import OwnNotes
 from adapters.payload import Json
-from adapters.recent import Recent
-from adapters.wechat.files import WECOM_KINDS, largest, upload_of
+from adapters.wechat.files import WECOM_KINDS, Upload, largest, upload_of
 from adapters.wechat.http import HttpReceiver
 from adapters.wechat.recorded import open_recorded
 from adapters.wecom.api import CHECK_INTERVAL_S, WecomApi
@@ -22,7 +22,14 @@ from adapters.wecom.config import WecomConfig
 from adapters.wecom.inbound import parse_message
 from adapters.wecom.outbound import APP_LIMIT_BYTES, measure_app, render_app
 from adapters.wecom.repeats import Repeats
-from clawbot.errors import ChannelBroken, ClawbotError, NotSent, Rejected, SendError
+from clawbot.errors import (
+    ChannelBroken,
+    ClawbotError,
+    NotSent,
+    Rejected,
+    SendError,
+    StoreUnavailable,
+)
 from clawbot.messages import (
     Attachment,
     ChannelHealth,
@@ -32,9 +39,8 @@ from clawbot.messages import (
     MessageRef,
     OutboundPart,
 )
-from clawbot.ports import Accept, Clock
+from clawbot.ports import Accept, ChangeNote, Clock
 
-_MAX_UPLOADED = 1_000
 _ACCOUNT_HINT = "check corp_id, secret and the trusted IPs of the app"
 
 
@@ -50,17 +56,25 @@ class WecomAdapter:
     """
 
     limits = Limits(
-        max_size=APP_LIMIT_BYTES, has_idempotency_keys=True, max_file_bytes=largest(WECOM_KINDS)
+        max_size=APP_LIMIT_BYTES,
+        has_idempotency_keys=True,
+        idempotency_s=CHECK_INTERVAL_S,
+        max_file_bytes=largest(WECOM_KINDS),
     )
 
     def __init__(self, name: str, config: WecomConfig, clock: Clock) -> None:
         self._name = name
         self._config = config
         self._clock = clock
-        self._api = WecomApi(config, clock)
-        self._repeats = Repeats(clock, CHECK_INTERVAL_S)
-        self._uploaded: Recent[str] = Recent(clock, kept_s=CHECK_INTERVAL_S, at_most=_MAX_UPLOADED)
+        notes = OwnNotes(clock)
+        self._change_note: ChangeNote = notes.change
+        self._api = WecomApi(config, clock, notes.change)
+        self._repeats = Repeats(notes.change, CHECK_INTERVAL_S)
         self._health = Health(name)
+
+    def note_with(self, change: ChangeNote) -> None:
+        """Share the token, and what was said and handed over, with the app's other processes."""
+        self._change_note = self._api.tokens.change = self._repeats.change = change
 
     async def check(self) -> ChannelHealth:
         """Fetch a token. Raises ChannelBroken if WeCom refuses the app; an unreachable WeCom is
@@ -88,7 +102,10 @@ class WecomAdapter:
     async def send(self, part: OutboundPart) -> MessageRef:
         """message/send. A repeated attempt at a part is dropped by WeCom's duplicate check."""
         text = render_app(part.text, self._config.format)
-        is_checked = self._repeats.is_checked(part.route.chat_id, text, part.key)
+        try:
+            is_checked = await self._repeats.is_checked(part.route.chat_id, text, part.key)
+        except StoreUnavailable as error:
+            raise NotSent("the store with what was said is away") from error
         return await self._send(part, self._config.format, {"content": text}, is_checked)
 
     async def upload(self, part: OutboundPart, data: bytes) -> MessageRef:
@@ -98,12 +115,22 @@ class WecomAdapter:
         if part.file is None:
             raise Rejected("no file")
         file = upload_of(part.file, data, WECOM_KINDS)
-        media_id = self._uploaded.get(part.key)
-        if media_id is None:
-            media_id = await self._telling(self._api.upload(file))
-            self._uploaded.remember(part.key, media_id)
+        try:
+            media_id = await self._media_id(part, file)
+        except StoreUnavailable as error:
+            raise NotSent("the store with the uploads is away") from error
         content = {"media_id": media_id} | ({"title": file.name} if file.kind == "video" else {})
         return await self._send(part, file.kind, content, is_checked=True)
+
+    async def _media_id(self, part: OutboundPart, file: Upload) -> str:
+        """The id of the file, which is handed over once, whoever sends it."""
+        note = f"upload/{part.key}"
+        known = await self._change_note(note, lambda text: text, CHECK_INTERVAL_S)
+        if known is not None:
+            return known
+        media_id = await self._telling(self._api.upload(file))
+        await self._change_note(note, lambda _text: media_id, CHECK_INTERVAL_S)
+        return media_id
 
     async def _send(
         self,

@@ -8,7 +8,7 @@ from adapters.wechat.files import Upload
 from adapters.wechat.tokens import Token, TokenCache
 from adapters.wecom.config import WecomConfig
 from clawbot.errors import Rejected
-from clawbot.ports import Clock
+from clawbot.ports import ChangeNote, Clock
 
 CHECK_INTERVAL_S = 1_800
 
@@ -16,10 +16,11 @@ CHECK_INTERVAL_S = 1_800
 class WecomApi:
     """The API as one app. Methods raise NotSent, Rejected or OutcomeUnknown."""
 
-    def __init__(self, config: WecomConfig, clock: Clock) -> None:
+    def __init__(self, config: WecomConfig, clock: Clock, change: ChangeNote) -> None:
         self._config = config
         self._http = HttpCaller(config.api_base_url)
-        self._calls = AccountCaller(self._http, TokenCache(clock, self._fetch_token))
+        self.tokens = TokenCache(clock, change, self._fetch_token)
+        self._calls = AccountCaller(self._http, self.tokens)
 
     async def close(self) -> None:
         """Close the connections; may be called twice."""

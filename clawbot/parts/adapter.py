@@ -60,7 +60,7 @@ def rules_of(config: Config, channel: str, adapter: ChannelAdapter) -> ChannelRu
         can_enrich=isinstance(adapter, Enricher),
         can_read_threads=isinstance(adapter, ThreadReader),
         can_download=isinstance(adapter, Downloader),
-        max_file_bytes=adapter.limits.max_file_bytes if isinstance(adapter, Uploader) else 0,
+        file_bytes=adapter.limits.max_file_bytes if isinstance(adapter, Uploader) else 0,
         context_rows=limits.context_messages,
         context_age_ms=round(limits.context_age_s * 1000),
         enrich_ms=round(limits.enrich_deadline_s * 1000),

@@ -32,7 +32,7 @@ from sqlalchemy.exc import DBAPIError
 from clawbot.errors import RequestRefused
 from clawbot.store.engine import open_sqlite_engine
 from clawbot.store.migrate import current_revision, newest_revision, upgrade
-from clawbot.store.schema import metadata
+from clawbot.store.schema import channel_notes, metadata
 
 BATCH = 500
 PARTIAL = ".partial"
@@ -48,6 +48,13 @@ class Digest:
 
     rows: int
     hash: str
+
+
+def copied_tables() -> list[Table]:
+    """All tables, in the order in which they depend on each other, but the notes of channels: they
+    hold tokens, and what they count is asked of the platform again.
+    """
+    return [table for table in metadata.sorted_tables if table is not channel_notes]
 
 
 def copy_to_file(source: Engine, path: Path, told: Told) -> dict[str, Digest]:
@@ -88,11 +95,11 @@ def copy_database(source: Engine, target: Engine, told: Told) -> dict[str, Diges
         upgrade(target)
         with _transaction(target) as copy:
             refuse_rows(copy)
-            for table in metadata.sorted_tables:
+            for table in copied_tables():
                 told(table.name, _copy_table(original, copy, table))
             _go_on_numbering(copy)
-            digests = {table.name: digest(copy, table) for table in metadata.sorted_tables}
-            for table in metadata.sorted_tables:
+            digests = {table.name: digest(copy, table) for table in copied_tables()}
+            for table in copied_tables():
                 if digest(original, table) != digests[table.name]:
                     raise RequestRefused(
                         f"table {table.name}: the copy differs from its source; nothing was kept. "
@@ -140,7 +147,7 @@ def refuse_rows(connection: Connection) -> None:
     """Raise RequestRefused unless a database with our schema holds no rows."""
     filled = [
         f"{table.name} ({rows})"
-        for table in metadata.sorted_tables
+        for table in copied_tables()
         if (rows := connection.execute(select(func.count()).select_from(table)).scalar_one())
     ]
     if filled:
@@ -194,7 +201,7 @@ def _go_on_numbering(connection: Connection) -> None:
     """Let PostgreSQL number new rows behind those that were copied; SQLite does so by itself."""
     if connection.dialect.name != "postgresql":
         return
-    numbered = {table: table.autoincrement_column for table in metadata.sorted_tables}
+    numbered = {table: table.autoincrement_column for table in copied_tables()}
     for table, column in numbered.items():
         if column is None or not _has_sequence(connection, table, column.name):
             continue

@@ -15,7 +15,7 @@ from sqlalchemy import and_, delete, func, not_, select, tuple_
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
 from clawbot.store import deletion
-from clawbot.store.schema import events, inbox, outbox, seen, sessions
+from clawbot.store.schema import channel_notes, events, inbox, outbox, seen, sessions
 from clawbot.store.transcript import SHOWN_ALONE
 
 WINDOW_ROWS = 1000
@@ -44,6 +44,19 @@ def sweep_seen(tx: Transaction, before_ms: int, _after: tuple[str, int]) -> Swep
         .limit(WINDOW_ROWS)
     )
     removed = tx.conn.execute(delete(seen).where(key.in_(oldest))).rowcount
+    return Swept(removed=removed, after=BEGINNING if removed == WINDOW_ROWS else None)
+
+
+def sweep_notes(tx: Transaction, before_ms: int, _after: tuple[str, int]) -> Swept:
+    """Remove notes that have ended."""
+    key = tuple_(channel_notes.c.channel, channel_notes.c.key)
+    oldest = (
+        select(channel_notes.c.channel, channel_notes.c.key)
+        .where(channel_notes.c.until_ms < before_ms)
+        .order_by(channel_notes.c.until_ms)
+        .limit(WINDOW_ROWS)
+    )
+    removed = tx.conn.execute(delete(channel_notes).where(key.in_(oldest))).rowcount
     return Swept(removed=removed, after=BEGINNING if removed == WINDOW_ROWS else None)
 
 

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from adapters.notes import OwnNotes
 from adapters.wechat.adapter import WechatAdapter, open_adapter
+from adapters.wechat.budget import Budget
 from adapters.wechat.config import WechatConfig
+from adapters.wechat.tokens import Token, TokenCache
 from clawbot.clock import SystemClock
 from clawbot.errors import ChannelBroken, NotSent, OutcomeUnknown, Rejected, WindowClosed
 from clawbot.messages import OutboundPart, ReplyRoute
@@ -24,6 +27,9 @@ class MovableClock(SystemClock):
 
     def __init__(self) -> None:
         self.moved_s = 0.0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + round(self.moved_s * 1000)
 
     def monotonic(self) -> float:
         return super().monotonic() + self.moved_s
@@ -64,6 +70,17 @@ async def opened(wechat: WechatSimulator, clock: MovableClock) -> AsyncIterator[
         await adapter.close()
 
 
+async def _never(_force: bool) -> Token:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def until(look: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not look():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
 def part(text: str = "hello", *, part_no: int = 0, count: int = 1) -> OutboundPart:
     route = ReplyRoute(chat_id=ALICE, token="m1")
     return OutboundPart(
@@ -79,18 +96,42 @@ async def test_a_message_is_sent_as_readable_text(opened: Open, wechat: WechatSi
 async def test_ten_sends_at_once_share_one_token(opened: Open, wechat: WechatSimulator) -> None:
     wechat._allow(ALICE, 10, 1000.0)
     adapter = opened()
-    adapter._budget.renew("other", by_event=False)
     await asyncio.gather(*(adapter.send(part(f"{number}")) for number in range(5)))
     assert wechat.tokens_made == 1
 
 
-async def test_two_processes_do_not_take_each_others_token(
-    opened: Open, wechat: WechatSimulator
+async def test_many_processes_share_one_fetch_of_the_token(
+    opened: Open, wechat: WechatSimulator, clock: MovableClock
 ) -> None:
-    one, two = opened(), opened()
-    for adapter in (one, two, one):
+    wechat._allow(ALICE, 20, 1000.0)
+    notes = OwnNotes(clock)
+    adapters = [opened() for _ in range(4)]
+    for adapter in adapters:
+        adapter.note_with(notes.change)
+    wechat.fail_next("stable_token", "slow:0.2")
+    await asyncio.gather(*(adapter.check() for adapter in adapters))
+    for adapter in adapters:
         await adapter.send(part())
-    assert wechat.tokens_made == 1
+    assert wechat.tokens_asked == 1
+    wechat.expire_token()
+    await asyncio.gather(*(adapter.send(part()) for adapter in adapters[:1]))
+    assert wechat.tokens_asked == 2
+
+
+async def test_a_process_that_died_while_it_fetched_holds_nobody_up(
+    opened: Open, wechat: WechatSimulator, clock: MovableClock
+) -> None:
+    notes = OwnNotes(clock)
+    dead, alive = opened(), opened()
+    for adapter in (dead, alive):
+        adapter.note_with(notes.change)
+    busy = TokenCache(clock, notes.change, _never)
+    fetching = asyncio.create_task(busy.get())
+    await until(lambda: "token" in notes._notes)
+    clock.moved_s = 16
+    await alive.check()
+    fetching.cancel()
+    assert wechat.tokens_asked == 1
 
 
 async def test_an_expired_token_is_renewed_and_the_message_sent_once(
@@ -183,29 +224,60 @@ async def test_no_more_than_five_messages_are_tried_and_the_last_one_says_so(
     opened: Open, wechat: WechatSimulator
 ) -> None:
     adapter = opened()
-    adapter._budget.renew(ALICE, by_event=False)
     for number in range(5):
         await adapter.send(part(f"{number}", part_no=number, count=8))
     with pytest.raises(WindowClosed):
         await adapter.send(part("5", part_no=5, count=8))
     assert ["send 1" in text for text in wechat.sent()] == [False] * 4 + [True]
     assert wechat.refused() == []
-    adapter._budget.renew(ALICE, by_event=False)
+    await adapter._budget.renew(ALICE, "m2", by_event=False)
     wechat._allow(ALICE, 5, 1000.0)
     await adapter.send(part("5", part_no=5, count=8))
 
 
-async def test_an_event_allows_less_but_takes_nothing_away(
-    opened: Open, clock: MovableClock
-) -> None:
-    budget = opened()._budget
-    budget.renew(ALICE, by_event=True)
-    assert budget.left(ALICE) == 3
+async def test_an_event_allows_less_but_takes_nothing_away(clock: MovableClock) -> None:
+    budget = Budget(clock, OwnNotes(clock).change)
+
+    async def left() -> int:
+        return (await budget.look(ALICE)).left_at(clock.now_ms())
+
+    await budget.renew(ALICE, "click 1", by_event=True)
+    assert await left() == 5  # a chat that was not known has what words allow
+    for _ in range(3):
+        await budget.take(ALICE)
+    await budget.renew(ALICE, "click 1", by_event=True)
+    assert await left() == 2  # a further attempt at the same click
+    await budget.renew(ALICE, "click 2", by_event=True)
+    assert await left() == 3
     clock.moved_s = 61
-    assert budget.left(ALICE) == 0
-    budget.renew(ALICE, by_event=False)
-    budget.renew(ALICE, by_event=True)
-    assert budget.left(ALICE) == 5
+    assert await left() == 0
+    await budget.renew(ALICE, "m1", by_event=False)
+    await budget.renew(ALICE, "click 3", by_event=True)
+    assert await left() == 5
+
+
+async def test_what_surely_did_not_go_out_is_not_counted(
+    opened: Open, wechat: WechatSimulator
+) -> None:
+    adapter = opened()
+    for _ in range(7):
+        wechat.fail_next("send", "error:-1")
+        with pytest.raises(NotSent):
+            await adapter.send(part())
+    for _ in range(5):
+        await adapter.send(part())
+    assert len(wechat.sent(ALICE)) == 5
+
+
+async def test_what_may_have_gone_out_is_counted(opened: Open, wechat: WechatSimulator) -> None:
+    adapter = opened()
+    wechat.fail_next("send", "reset_after", times=5)
+    for _ in range(5):
+        with pytest.raises(OutcomeUnknown):
+            await adapter.send(part())
+    with pytest.raises(WindowClosed):
+        await adapter.send(part())
+    assert wechat.refused() == []
 
 
 async def test_typing_is_shown_where_the_account_may(opened: Open, wechat: WechatSimulator) -> None:

@@ -16,10 +16,10 @@ from clawbot.housekeeping import DAY_MS, Housekeeping
 from clawbot.messages import ChatType, InboundMessage, Sender
 from clawbot.ports import Store, Transaction, Unit
 from clawbot.session_key import SessionKey
-from clawbot.store import events, inbox, retention, session_admin, sessions
+from clawbot.store import events, inbox, notes, retention, session_admin, sessions
 from clawbot.store.retention import BEGINNING, WINDOW_ROWS, Swept
+from clawbot.store.schema import channel_notes, outbox, outbox_parts, seen
 from clawbot.store.schema import inbox as inbox_rows
-from clawbot.store.schema import outbox, outbox_parts, seen
 from tests.contracts.postgres_ground import PostgresGround, make_schema
 from tests.contracts.sqlite_ground import SqliteGround
 from tests.postgres import Cluster
@@ -219,6 +219,23 @@ async def test_the_newest_event_of_a_session_stays(store: Store) -> None:
     assert ([event.seq for event in page.events], page.has_gap) == ([3], frozenset({str(KEY)}))
 
 
+async def test_notes_go_a_day_after_their_end(store: Store) -> None:
+    for key, lasts_ms in (("short", 1), ("long", 3 * DAY_MS)):
+        await store.write(
+            partial(
+                notes.change,
+                channel="desk",
+                key=key,
+                change=lambda _text: "x",
+                lasts_ms=lasts_ms,
+                now_ms=NOW_MS - 2 * DAY_MS,
+            )
+        )
+    assert (await keeper(store).round())["notes"] == 1
+    left = await store.read(lambda tx: tx.conn.execute(select(channel_notes.c.key)).scalars().all())
+    assert left == ["long"]
+
+
 async def test_an_archived_session_goes_after_its_time_and_any_other_stays(store: Store) -> None:
     other = SessionKey.parse("slack:C2")
     for key in (KEY, other):
@@ -234,7 +251,7 @@ async def test_nothing_is_removed_that_is_to_be_kept_for_ever(store: Store) -> N
     rows = [inbox_row(number, 5000) for number in range(3)]
     await store.write(partial(fill, rows=rows))
     nothing = RetentionConfig(seen_days=0, inbox_days=0, outbox_days=0)
-    assert await keeper(store, nothing).round() == {}
+    assert await keeper(store, nothing).round() == {"notes": 0}
     assert len(await store.read(identities)) == 3
 
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
 
-from clawbot import parts
 from clawbot.store import outbox
 from clawbot.store.schema import turns
-from tests.flow.conftest import free_port
 from tests.flow.daemon import Daemon, run_daemon
-from tests.flow.wechat_ground import until_listening, wechat_keys, write_channel
+from tests.flow.wechat_ground import (
+    second_adapter,
+    until_listening,
+    wechat_keys,
+    write_channel,
+)
 from tests.simulators.model import ModelSimulator, Reply
 from tests.simulators.wechat import WechatSimulator
 
@@ -305,24 +306,6 @@ async def daemon_has_sent_all(daemon: Daemon) -> None:
 
 
 # -- several adapter processes ---------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def second_adapter(daemon: Daemon) -> AsyncIterator[str]:
-    """Another adapter process of the same account on the same store; its callback URL."""
-    port = free_port()
-    section = daemon.config.channels["wechat"]
-    keys = section.adapter_config.model_copy(update={"listen_port": port})
-    channel = replace(section, adapter_config=keys)
-    config = daemon.config.model_copy(update={"channels": {"wechat": channel}})
-    async with parts.adapter_part(config, daemon.store, "second", "wechat") as part:
-        stop = asyncio.Event()
-        running = asyncio.create_task(part.run(stop))
-        try:
-            yield await until_listening(port) + "/wechat"
-        finally:
-            stop.set()
-            await asyncio.wait_for(running, 10)
 
 
 @short_attempts

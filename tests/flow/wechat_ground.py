@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from clawbot import parts
 from tests.flow.conftest import free_port
+from tests.flow.daemon import Daemon
 from tests.simulators.wechat import AibotSimulator, WechatSimulator, WecomSimulator
 
 
@@ -88,3 +92,21 @@ def bot_keys(aibot: AibotSimulator, mode: str, **more: Any) -> dict[str, Any]:
         "listen_port": free_port(),
         **more,
     }
+
+
+@asynccontextmanager
+async def second_adapter(daemon: Daemon) -> AsyncIterator[str]:
+    """Another adapter process of the same account on the same store; its callback URL."""
+    port = free_port()
+    section = daemon.config.channels["wechat"]
+    keys = section.adapter_config.model_copy(update={"listen_port": port})
+    channel = replace(section, adapter_config=keys)
+    config = daemon.config.model_copy(update={"channels": {"wechat": channel}})
+    async with parts.adapter_part(config, daemon.store, "second", "wechat") as part:
+        stop = asyncio.Event()
+        running = asyncio.create_task(part.run(stop))
+        try:
+            yield await until_listening(port) + "/wechat"
+        finally:
+            stop.set()
+            await asyncio.wait_for(running, 10)

@@ -37,6 +37,7 @@ from clawbot.store.schema.replies import (
     read_marks,
 )
 from clawbot.store.schema.running import (
+    channel_notes,
     channel_state,
     processes,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "aliases",
     "approvals",
     "blobs",
+    "channel_notes",
     "channel_state",
     "context_marks",
     "events",

@@ -6,6 +6,7 @@ from sqlalchemy import (
     JSON,
     BigInteger,
     Column,
+    PrimaryKeyConstraint,
     Table,
     Text,
 )
@@ -36,4 +37,15 @@ channel_state = Table(
     Column("last_in_ms", BigInteger),
     Column("last_out_ms", BigInteger),
     Column("updated_ms", BigInteger, nullable=False),
+)
+
+# Also tokens that a platform lent us: they go into no copy and no diagnostics.
+channel_notes = Table(
+    "channel_notes",
+    metadata,
+    Column("channel", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("until_ms", BigInteger, nullable=False, index=True),
+    PrimaryKeyConstraint("channel", "key"),
 )

@@ -8,6 +8,7 @@ from tests.contracts.broken.breaking import Break
 from tests.contracts.broken.crowding import WAITING_BREAKS
 from tests.contracts.broken.front import INBOX_BREAKS
 from tests.contracts.broken.inline import INLINE_BREAKS
+from tests.contracts.broken.noting import NOTE_BREAKS
 from tests.contracts.broken.places import PLACE_BREAKS
 from tests.contracts.broken.planning import PLANNING_BREAKS
 from tests.contracts.broken.replies import EVENT_BREAKS, OUTBOX_BREAKS
@@ -30,6 +31,7 @@ BREAKS: tuple[Break, ...] = (
     *OUTBOX_BREAKS,
     *REVISION_BREAKS,
     *INLINE_BREAKS,
+    *NOTE_BREAKS,
     *PLACE_BREAKS,
     *EVENT_BREAKS,
     *PLANNING_BREAKS,

@@ -14,6 +14,7 @@ from tests.contracts.store.fences import FenceClauses
 from tests.contracts.store.ground import Ground
 from tests.contracts.store.inbox import InboxClauses
 from tests.contracts.store.inline import InlineClauses
+from tests.contracts.store.notes import NoteClauses
 from tests.contracts.store.outbox import OutboxClauses
 from tests.contracts.store.places import PlaceClauses
 from tests.contracts.store.revisions import RevisionClauses
@@ -39,6 +40,7 @@ class StoreContract(
     OutboxClauses,
     RevisionClauses,
     InlineClauses,
+    NoteClauses,
     PlaceClauses,
     EventClauses,
     ScheduleClauses,

@@ -76,6 +76,7 @@ class WechatSimulator:
         self.faults = FaultPlan()
         self.fail_next = self.faults.fail_next
         self.tokens_made = 0
+        self.tokens_asked = 0
         self.token_lasts_s = 7200
         self._good_token = ""
         self._stuck_code = 0
@@ -242,6 +243,8 @@ class WechatSimulator:
 
     async def _serve_token(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
+
+        self.tokens_asked += 1
 
         async def process() -> web.Response:
             if (body["appid"], body["secret"]) != (self.app_id, self.app_secret):

@@ -107,7 +107,7 @@ async def test_what_the_chat_does_not_take_is_told_to_the_model(
     store: Store, tmp_path: Path, most: int, told: str
 ) -> None:
     (tmp_path / "report.csv").write_bytes(b"123456")
-    rules = scenes.rules_of(max_file_bytes=most)
+    rules = scenes.rules_of(file_bytes=most)
     await scenes.accept(store, scenes.said("m1", "send it"), rules)
     (turn,) = await scenes.claim(store)
     seen = await send(tmp_path, TurnFiles(store, CLOCK, turn))

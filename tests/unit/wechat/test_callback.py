@@ -58,14 +58,14 @@ class Door:
         self.desk = desk
         clock = SystemClock()
         self.exchanges = Exchanges(clock)
+        self.may_ask = may_ask
         self.told: list[tuple[str, bool]] = []
         if mode != "plain":
             keys["encoding_aes_key"] = SecretStr(KEY)
         config = WechatConfig(app_id=APP, token=SecretStr(TOKEN), **{"hold_s": 0.05, **keys})
         turnstile = Turnstile(
             may_send=lambda: may_send,
-            may_ask=lambda _chat_id: may_ask,
-            on_message=lambda *told: self.told.append(told),
+            on_message=self._hear,
         )
         self.callback = Callback("wechat", config, clock, desk, self.exchanges, turnstile)
         account = Account(token=TOKEN, aes_key=KEY, receive_id=APP, mode=mode)
@@ -77,6 +77,10 @@ class Door:
             on_reply=lambda *_: None,
             on_unavailable=lambda *_: None,
         )
+
+    async def _hear(self, message: InboundMessage, is_event: bool) -> bool:
+        self.told.append((message.chat_id, is_event))
+        return self.may_ask
 
     async def push(self, **fields: str) -> HttpAnswer:
         head = {"ToUserName": "gh_1", "FromUserName": ALICE, "CreateTime": now(), "MsgId": "7"}
@@ -263,18 +267,16 @@ async def test_a_one_is_an_ordinary_word_where_nobody_was_told_of_it() -> None:
         assert [message.asks_for_more for message in door.desk.taken] == [may_ask]
 
 
-async def test_what_a_person_did_is_told_once_however_often_it_is_pushed() -> None:
-    seen: set[str] = set()
+async def test_what_a_person_did_is_told_before_the_message_is_taken() -> None:
+    door = Door(Desk(), may_ask=False)
 
     def accept(message: InboundMessage) -> Accepted:
-        is_duplicate = message.identity in seen
-        seen.add(message.identity)
-        return Accepted(inbox_id=1, decision="queued", is_duplicate=is_duplicate)
+        assert door.told == [(ALICE, False)]
+        return Accepted(inbox_id=1, decision="queued")
 
-    door = Door(Desk(answer=accept))
-    for _ in range(3):
-        await door.push(Content="x")
-    assert door.told == [(ALICE, False)]
+    door.desk.answer = accept
+    await door.push(Content="x")
+    assert len(door.desk.taken) == 1
 
 
 async def test_a_peer_that_hangs_up_as_the_answer_comes_was_not_answered() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from adapters.notes import OwnNotes
 from adapters.wecom.repeats import Repeats
 from clawbot.clock import SystemClock
 
@@ -14,28 +17,41 @@ class MovableClock(SystemClock):
         return super().monotonic() + self.moved_s
 
 
-def test_every_attempt_at_one_message_is_checked() -> None:
-    repeats = Repeats(MovableClock(), 1800)
-    assert [repeats.is_checked("alice", "hi", "k1") for _ in range(3)] == [True] * 3
+@pytest.fixture
+def clock() -> MovableClock:
+    return MovableClock()
 
 
-def test_another_message_that_says_the_same_goes_unchecked_once() -> None:
-    repeats = Repeats(MovableClock(), 1800)
-    assert repeats.is_checked("alice", "hi", "k1")
-    assert not repeats.is_checked("alice", "hi", "k2")
-    assert repeats.is_checked("alice", "hi", "k2")  # its second attempt may be a repetition
-    assert not repeats.is_checked("alice", "hi", "k3")
+@pytest.fixture
+def repeats(clock: MovableClock) -> Repeats:
+    return Repeats(OwnNotes(clock).change, 1800)
 
 
-def test_the_same_to_another_person_is_another_message() -> None:
-    repeats = Repeats(MovableClock(), 1800)
-    assert repeats.is_checked("alice", "hi", "k1")
-    assert repeats.is_checked("bob", "hi", "k2")
+async def test_every_attempt_at_one_message_is_checked(repeats: Repeats) -> None:
+    assert [await repeats.is_checked("alice", "hi", "k1") for _ in range(3)] == [True] * 3
 
 
-def test_what_is_older_than_the_check_is_forgotten() -> None:
-    clock = MovableClock()
-    repeats = Repeats(clock, 1800)
-    repeats.is_checked("alice", "hi", "k1")
+async def test_another_message_that_says_the_same_goes_unchecked_once(repeats: Repeats) -> None:
+    assert await repeats.is_checked("alice", "hi", "k1")
+    assert not await repeats.is_checked("alice", "hi", "k2")
+    assert await repeats.is_checked("alice", "hi", "k2")  # the first attempt may be there
+    assert not await repeats.is_checked("alice", "hi", "k3")
+
+
+async def test_another_process_knows_what_was_said(clock: MovableClock) -> None:
+    notes = OwnNotes(clock)
+    assert await Repeats(notes.change, 1800).is_checked("alice", "hi", "k1")
+    assert not await Repeats(notes.change, 1800).is_checked("alice", "hi", "k2")
+
+
+async def test_the_same_to_another_person_is_another_message(repeats: Repeats) -> None:
+    assert await repeats.is_checked("alice", "hi", "k1")
+    assert await repeats.is_checked("bob", "hi", "k2")
+
+
+async def test_what_is_older_than_the_check_is_forgotten(
+    repeats: Repeats, clock: MovableClock
+) -> None:
+    await repeats.is_checked("alice", "hi", "k1")
     clock.moved_s = 1801
-    assert repeats.is_checked("alice", "hi", "k2")
+    assert await repeats.is_checked("alice", "hi", "k2")
