@@ -18,7 +18,9 @@ class WechatApi:
     def __init__(self, config: WechatConfig, clock: Clock, change: ChangeNote) -> None:
         self._config = config
         self._http = HttpCaller(config.api_base_url)
-        self.tokens = TokenCache(clock, change, self._fetch_token)
+        self._secret = "" if config.app_secret is None else config.app_secret.get_secret_value()
+        account = f"{config.app_id}/{self._secret}"
+        self.tokens = TokenCache(clock, change, account, self._fetch_token)
         self._calls = AccountCaller(self._http, self.tokens)
 
     async def close(self) -> None:
@@ -60,7 +62,6 @@ class WechatApi:
         """stable_token gives the same token to everybody; the older call makes each one's last
         token invalid.
         """
-        secret = self._config.app_secret
         path = "cgi-bin/stable_token"
         answer = await self._http.request(
             "POST",
@@ -69,7 +70,7 @@ class WechatApi:
             {
                 "grant_type": "client_credential",
                 "appid": self._config.app_id,
-                "secret": "" if secret is None else secret.get_secret_value(),
+                "secret": self._secret,
                 "force_refresh": force,
             },
         )

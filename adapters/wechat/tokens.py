@@ -8,6 +8,7 @@ platform refuses is replaced once; one that stays refused is not asked for again
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +21,6 @@ _RENEW_BEFORE_S = 240.0  # the old one stays good for five minutes beside the ne
 _SHORTEST_S = 30.0  # also the least time between two forced renewals
 _FETCH_MS = 15_000  # longer than a fetch takes; who fetched longer is taken for dead
 _LOOK_AGAIN_S = 0.1
-_NOTE = "token"
 _NOTE_S = 86_400.0
 
 
@@ -61,9 +61,11 @@ class Held:
 class TokenCache:
     """The current token. Callers that find none share one fetch."""
 
-    def __init__(self, clock: Clock, change: ChangeNote, fetch: Fetch) -> None:
+    def __init__(self, clock: Clock, change: ChangeNote, account: str, fetch: Fetch) -> None:
+        """account: what the token is for, its secret included; only a hash of it is kept."""
         self._clock = clock
         self.change = change
+        self._note = f"token/{hashlib.sha256(account.encode()).hexdigest()[:32]}"
         self._fetch = fetch
         self._held = Held()
         self._refused = ""
@@ -117,7 +119,9 @@ class TokenCache:
 
     async def _update(self, update: Callable[[Held], Held]) -> Held:
         """Change the note; returns what it said before."""
-        return _read(await self.change(_NOTE, lambda text: _text_of(update(_read(text))), _NOTE_S))
+        return _read(
+            await self.change(self._note, lambda text: _text_of(update(_read(text))), _NOTE_S)
+        )
 
 
 def _claim(held: Held, refused: str, now_ms: int) -> Held:

@@ -19,7 +19,9 @@ class WecomApi:
     def __init__(self, config: WecomConfig, clock: Clock, change: ChangeNote) -> None:
         self._config = config
         self._http = HttpCaller(config.api_base_url)
-        self.tokens = TokenCache(clock, change, self._fetch_token)
+        self._secret = config.secret.get_secret_value()
+        account = f"{config.corp_id}/{self._secret}"
+        self.tokens = TokenCache(clock, change, account, self._fetch_token)
         self._calls = AccountCaller(self._http, self.tokens)
 
     async def close(self) -> None:
@@ -61,6 +63,5 @@ class WecomApi:
         """The call gives the same token until its end; there is no way to insist on another."""
         del force
         path = "cgi-bin/gettoken"
-        secret = self._config.secret.get_secret_value()
-        params = {"corpid": self._config.corp_id, "corpsecret": secret}
+        params = {"corpid": self._config.corp_id, "corpsecret": self._secret}
         return token_of(path, await self._http.request("GET", path, params, None))

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import structlog
 
 from adapters.health import Health
+from adapters.notes import OwnNotes
 from adapters.payload import Json, object_of, parse, text_of
 from adapters.recent import Recent
 from adapters.wechat.failures import code_of, from_code
@@ -45,7 +46,7 @@ from clawbot.messages import (
     MessageRef,
     OutboundPart,
 )
-from clawbot.ports import Accept, Clock
+from clawbot.ports import Accept, ChangeNote, Clock
 
 log = structlog.get_logger(__name__)
 
@@ -55,6 +56,9 @@ _LOOK_AGAIN_S = 5.0
 _STORE_RETRY_S = 1.0
 _STREAM = "stream:"
 _STREAM_S = 900.0
+_LOST_STREAMS = frozenset({846605, 846608})
+"""The request is not known, or the stream's six minutes are over."""
+
 _MAX_STREAMS = 20_000
 
 
@@ -66,7 +70,9 @@ def open_adapter(
 
 
 class WecomBotAdapter:
-    """A `ChannelAdapter` that can also edit, send files, tell its health and explain payloads."""
+    """A `ChannelAdapter` that can also edit, look up, send files, tell its health and explain
+    payloads.
+    """
 
     def __init__(self, name: str, config: WecomBotConfig, clock: Clock, timings: Timings) -> None:
         self._name = name
@@ -78,6 +84,7 @@ class WecomBotAdapter:
         self._streams = Streams(clock)
         self._late = LateMessages()
         self._files = BotFiles(config)
+        self._change_note: ChangeNote = OwnNotes(clock).change
         self._owners: Recent[str] = Recent(clock, kept_s=_STREAM_S, at_most=_MAX_STREAMS)
         self._aside: Recent[bool] = Recent(clock, kept_s=_STREAM_S, at_most=_MAX_STREAMS)
         self._is_socket = config.mode == "socket"
@@ -89,6 +96,10 @@ class WecomBotAdapter:
             one_connection=self._is_socket,
             max_file_bytes=largest(BOT_KINDS) if self._is_socket else 0,
         )
+
+    def note_with(self, change: ChangeNote) -> None:
+        """Share with the bot's other processes which streams somebody has begun to end."""
+        self._change_note = change
 
     # -- life cycle --------------------------------------------------------------------------------
 
@@ -209,6 +220,19 @@ class WecomBotAdapter:
             )
         await self._send_message(route, part)
 
+    async def lookup(self, part: OutboundPart) -> MessageRef | None:
+        """A stream is known by its id: to show the whole text in it once more is to find it. For
+        all else there is no answer: Rejected.
+        """
+        route = BotRoute.decode(part.route.token)
+        is_first = part.file is None and part.part_no == 0 and self._owns(route, part)
+        try:
+            if is_first and await self._grow(route, part):
+                return MessageRef(id=_STREAM + route.stream)
+        except OutcomeUnknown as error:
+            raise NotSent(str(error)) from error
+        raise Rejected("nobody can tell whether the message is there", code="no_answer")
+
     async def upload(self, part: OutboundPart, data: bytes) -> MessageRef:
         """A picture, sound, video or file as a message of its own. Raises as `send`.
 
@@ -241,15 +265,28 @@ class WecomBotAdapter:
             return self._streams.is_open(route.stream) and await self._streams.show(
                 route.stream, text, is_final=part.is_final, wait_s=_FETCH_WAIT_S
             )
+        was_ended = part.is_final and await self._note_end(route.stream)
         stream = {"id": route.stream, "finish": part.is_final, "content": text}
         body = {"msgtype": "stream", "stream": stream}
+        answer = await self._socket.ask("aibot_respond_msg", body, route.request)
+        code = code_of(answer)
+        if not code:
+            return True
+        log.info("stream_refused", channel=self._name, code=code)
+        if not was_ended:
+            return False
+        if code in _LOST_STREAMS:
+            # Not as a message: the end may stand there already.
+            raise Rejected("nobody can tell how the stream ended", code="stream_lost")
+        return True  # only an end that was taken closes a stream to further texts
+
+    async def _note_end(self, stream: str) -> bool:
+        """Note that the stream's end is about to be sent; whether somebody did so before."""
         try:
-            answer = await self._socket.ask("aibot_respond_msg", body, route.request)
-        except OutcomeUnknown as error:
-            raise NotSent(str(error)) from error  # the whole text of one stream may be repeated
-        if code := code_of(answer):
-            log.info("stream_refused", channel=self._name, code=code)
-        return not code
+            before = await self._change_note(f"end/{stream}", lambda _text: "sent", _STREAM_S)
+        except StoreUnavailable as error:
+            raise NotSent("the store with the streams is away") from error
+        return before is not None
 
     async def _send_message(self, route: BotRoute, part: OutboundPart) -> None:
         text = render_bot(part.text)

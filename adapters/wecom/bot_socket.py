@@ -26,6 +26,7 @@ from clawbot.ports import Clock
 log = structlog.get_logger(__name__)
 
 KICKED = "disconnected_event"
+_KICKED_HINT = "kicked by another connection: something else runs this bot; stop one of them"
 _CALLBACKS = frozenset({"aibot_msg_callback", "aibot_event_callback"})
 _MAX_WAITING = 1_000
 _MAX_FRAME_BYTES = 8 * 1024 * 1024
@@ -43,6 +44,7 @@ class Timings:
     backoff_s: float = 1.0
     max_backoff_s: float = 60.0
     kicked_s: float = 60.0
+    max_kicked_s: float = 3_600.0
 
 
 class Refusal(Exception):
@@ -69,12 +71,12 @@ class BotSocket:
 
     async def run(self, handle: Callable[[Json], Awaitable[None]]) -> None:
         """Be connected until cancelled. Raises ChannelBroken when the bot stays refused."""
-        refusals, pause_s = 0, self._timings.backoff_s
+        refusals, pause_s, kicked_s = 0, self._timings.backoff_s, self._timings.kicked_s
         while True:
             began = self._clock.monotonic()
             try:
                 await self._connect_once(handle)
-                reason = "kicked by another connection" if self._was_kicked else "closed"
+                reason = _KICKED_HINT if self._was_kicked else "closed"
             except Refusal as error:
                 refusals, reason = refusals + 1, str(error)
                 if refusals >= _REFUSALS_TO_GIVE_UP:
@@ -86,11 +88,18 @@ class BotSocket:
             else:
                 refusals = 0
             self._health.lost(reason)
-            if self._clock.monotonic() - began > self._timings.max_backoff_s:
+            lasted_s = self._clock.monotonic() - began
+            if lasted_s > self._timings.max_backoff_s:
                 pause_s = self._timings.backoff_s
-            wait_s = self._timings.kicked_s if self._was_kicked else pause_s
+            if lasted_s > self._timings.max_kicked_s:
+                kicked_s = self._timings.kicked_s
+            wait_s = kicked_s if self._was_kicked else pause_s
             await self._clock.sleep(wait_s * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
-            pause_s = min(pause_s * 2, self._timings.max_backoff_s)
+            if self._was_kicked:
+                # Two that kick each other would do so for ever; each round is longer.
+                kicked_s = min(kicked_s * 2, self._timings.max_kicked_s)
+            else:
+                pause_s = min(pause_s * 2, self._timings.max_backoff_s)
 
     async def ask(self, command: str, body: Json, request: str = "") -> Json:
         """Send a frame and wait for its answer. Raises NotSent or OutcomeUnknown."""

@@ -125,9 +125,9 @@ async def test_a_process_that_died_while_it_fetched_holds_nobody_up(
     dead, alive = opened(), opened()
     for adapter in (dead, alive):
         adapter.note_with(notes.change)
-    busy = TokenCache(clock, notes.change, _never)
+    busy = TokenCache(clock, notes.change, f"{wechat.app_id}/{wechat.app_secret}", _never)
     fetching = asyncio.create_task(busy.get())
-    await until(lambda: "token" in notes._notes)
+    await until(lambda: bool(notes._notes))
     clock.moved_s = 16
     await alive.check()
     fetching.cancel()

@@ -12,11 +12,13 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from adapters.wecom.bot_adapter import WecomBotAdapter, open_adapter
+from adapters.wecom.bot_inbound import BotRoute
 from adapters.wecom.bot_socket import Timings
 from adapters.wecom.config import WecomBotConfig
 from clawbot.clock import SystemClock
 from clawbot.errors import ChannelBroken, NotSent, OutcomeUnknown, Rejected, StoreUnavailable
 from clawbot.messages import Accepted, InboundMessage, MessageRef, OutboundPart, ReplyRoute
+from clawbot.ports import Clock
 from tests.simulators.wechat import AibotSimulator
 
 QUICK = Timings(
@@ -53,13 +55,17 @@ async def aibot() -> AsyncIterator[AibotSimulator]:
         yield simulator
 
 
-def adapter_for(aibot: AibotSimulator, timings: Timings = QUICK, **keys: Any) -> WecomBotAdapter:
+def adapter_for(
+    aibot: AibotSimulator, timings: Timings = QUICK, clock: Clock | None = None, **keys: Any
+) -> WecomBotAdapter:
     known = {
         "bot_id": aibot.bot_id,
         "secret": SecretStr(aibot.secret),
         "socket_url": aibot.socket_url,
     }
-    return open_adapter("bot", WecomBotConfig(**known | keys), SystemClock(), timings=timings)
+    return open_adapter(
+        "bot", WecomBotConfig(**known | keys), clock or SystemClock(), timings=timings
+    )
 
 
 @asynccontextmanager
@@ -111,8 +117,9 @@ async def test_a_frame_without_an_answer_is_no_reason_for_a_second_message(
         aibot.user_says("alice", "hi")
         message = await desk.next()
         aibot.fail_next("aibot_respond_msg", -999)
-        with pytest.raises(NotSent):  # a stream's whole text may be sent again
+        with pytest.raises(OutcomeUnknown):
             await adapter.send(part(message, "x"))
+        assert await adapter.lookup(part(message, "x")) is not None  # shown once more, and once
         aibot.fail_next("aibot_send_msg", -999)
         with pytest.raises(OutcomeUnknown):
             await adapter.send(part(message, "y", part_no=1))
@@ -224,3 +231,65 @@ async def test_without_a_connection_nothing_is_sent(aibot: AibotSimulator) -> No
 def test_a_bad_config_says_what_to_do(keys: dict[str, Any], told: str) -> None:
     with pytest.raises(ValidationError, match=told):
         WecomBotConfig.model_validate(keys)
+
+
+# -- what another process left behind --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "is_there"), [(0, True), (846609, True), (846608, False), (846605, False)]
+)
+async def test_an_end_that_another_process_began_is_found_or_stays_unknown(
+    aibot: AibotSimulator, code: int, *, is_there: bool
+) -> None:
+    desk = Desk()
+    async with receiving(aibot, desk) as adapter:
+        aibot.user_says("alice", "hi")
+        message = await desk.next()
+        await adapter._note_end(BotRoute.decode(message.reply_token).stream)
+        if code:
+            aibot.fail_next("aibot_respond_msg", code)
+        if is_there:
+            assert await adapter.lookup(part(message, "x")) is not None
+        else:
+            with pytest.raises(Rejected):
+                await adapter.lookup(part(message, "x"))
+    assert [shown.way for shown in aibot.shown] == ([] if code else ["stream"])
+
+
+async def test_what_is_no_stream_cannot_be_looked_up(aibot: AibotSimulator) -> None:
+    desk = Desk()
+    async with receiving(aibot, desk) as adapter:
+        aibot.user_says("alice", "hi")
+        message = await desk.next()
+        with pytest.raises(Rejected):
+            await adapter.lookup(part(message, "y", part_no=1))
+
+
+class Sleeper(SystemClock):
+    """Sleeps at once, and remembers for how long it was told to."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.sleep(0.01)
+
+
+async def test_two_that_run_one_bot_kick_each_other_more_and_more_seldom(
+    aibot: AibotSimulator,
+) -> None:
+    clock = Sleeper()
+    quiet = Timings(ping_s=10.0, backoff_s=1.0)
+    adapters = [adapter_for(aibot, quiet, clock=clock) for _ in range(2)]
+    tasks = [asyncio.create_task(adapter.receive(Desk())) for adapter in adapters]
+    await aibot.wait_linked(8)
+    health = [adapter.health() for adapter in adapters]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    waits = [seconds for seconds in clock.slept if seconds > 40]
+    assert max(waits[-2:]) > 3 * min(waits[:2])
+    assert any("another connection" in each.detail for each in health)
+    assert {each.state for each in health} <= {"up", "degraded"}

@@ -23,6 +23,7 @@ from .waiting import Bell
 
 Json = dict[str, Any]
 STREAM_LIMIT_BYTES = 20_480
+LOST = -998
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -171,7 +172,7 @@ class AibotSimulator:
         await self._link.send_str(json.dumps({"cmd": "aibot_event_callback", "body": body}))
 
     def fail_next(self, command: str, code: int, times: int = 1) -> None:
-        """Answer the next frames of this command with an error code; -999 = do not answer."""
+        """Answer the next frames of a command with a code; -999 = not at all, -998 = take them."""
         self.answer_codes.setdefault(command, []).extend([code] * times)
 
     # --- reading back
@@ -241,14 +242,14 @@ class AibotSimulator:
             self.frames.append(frame)
             command = frame["cmd"]
             codes = self.answer_codes.get(command)
-            told: Json = {}
-            if codes:
-                code = codes.pop(0)
+            if codes and codes[0] != LOST:
+                code, told = codes.pop(0), {}
             elif command.startswith("aibot_upload_media_"):
                 code, told = self.uploads.take(command, frame["body"])
             else:
-                code = await self._take(link, command, frame)
-            if code != -999 and not (command == "ping" and self.mute_pings):
+                code, told = await self._take(link, command, frame), {}
+            is_lost = bool(codes and codes[0] == LOST and codes.pop(0))
+            if code != -999 and not is_lost and not (command == "ping" and self.mute_pings):
                 answer = {"headers": frame["headers"], "errcode": code, "errmsg": ""}
                 answer |= {"body": told} if told else {}
                 await link.send_str(json.dumps(answer))
@@ -308,7 +309,7 @@ class AibotSimulator:
             message.is_finished = False
             self.shown.append(message)
         elif message.is_finished:
-            return 846608
+            return 846609
         message.text, message.is_finished = stream["content"], stream["finish"]
         message.revisions.append(message.text)
         self.bell.ring()

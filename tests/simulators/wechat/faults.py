@@ -1,7 +1,7 @@
 """What may go wrong in an API call on purpose. Only says what happens; the API makes it happen."""
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -29,9 +29,13 @@ class Fault:
 
 
 class FaultPlan:
-    """The faults still to come, by the last word of a path (`send`); `*` stands for every one."""
+    """The faults still to come, by the last word of a path (`send`); `*` stands for every one.
+
+    `asked` counts the calls.
+    """
 
     def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
         self._planned: dict[str, deque[list[object]]] = {}
 
     def fail_next(self, call: str, how: str, times: int = 1) -> None:
@@ -44,6 +48,7 @@ class FaultPlan:
 
     def take(self, call: str) -> Fault | None:
         """The fault for this call, if one is due."""
+        self.asked[call] += 1
         for name in (call, "*"):
             queue = self._planned.get(name)
             while queue and queue[0][1] == 0:
