@@ -38,8 +38,7 @@ QUEUE_RULES = QueueRules()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelRules:
-    """What the intake must know of a channel. Times in ms; zone: of its people; file_bytes: how
-    large a file may be that is sent, see `ReplyRoute`.
+    """What the intake must know of a channel. Times in ms, zone: people's, file_bytes: of one sent.
 
     can_edit: whether the adapter can change sent messages, so that replies may grow. can_enrich:
     whether it completes messages; without, an incomplete one is taken as it is.
