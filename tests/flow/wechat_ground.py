@@ -51,9 +51,9 @@ def wechat_keys(
     return keys
 
 
-async def until_listening(port: int) -> str:
+async def until_listening(port: int, timeout_s: float = 20.0) -> str:
     """Wait until somebody serves the port; the URL of the callbacks there."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(timeout_s):
         while True:
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
