@@ -26,6 +26,7 @@ from clawbot.config_sections import (
     OFFLINE_MODEL,
     PROVIDER_KINDS,
     AllowLists,
+    BudgetsConfig,
     ChannelKeys,
     CompactionConfig,
     ExistingFile,
@@ -86,6 +87,8 @@ class Config(Section):
     """What the agent is told of AGENTS.md files and skills of its work directory."""
     tasks: TasksConfig = TasksConfig()
     """What sub-sessions are given to know."""
+    budgets: BudgetsConfig = BudgetsConfig()
+    """What model calls may cost."""
     compaction: CompactionConfig = CompactionConfig()
     """How the beginning of a long conversation is summarised."""
     web: WebConfig = WebConfig()

@@ -132,6 +132,44 @@ class TurnsConfig(Section):
     that a flood in one chat delays no other."""
 
 
+class Budget(Section):
+    """How much may be spent; whichever bound is met first counts."""
+
+    usd: float | None = Field(default=None, ge=0)
+    """US dollars; calls of models without a known price do not count."""
+    tokens: int | None = Field(default=None, ge=0)
+    """Tokens, in and out."""
+
+    def __bool__(self) -> bool:
+        """Whether there is a bound at all."""
+        return self.usd is not None or self.tokens is not None
+
+
+class ModelPrice(Section):
+    """What a model costs, in US dollars a million tokens."""
+
+    input: float = Field(ge=0)
+    """Tokens that it reads."""
+    output: float = Field(ge=0)
+    """Tokens that it writes."""
+    cached: float | None = Field(default=None, ge=0)
+    """Tokens that it finds in its cache; left out, as the others that it reads."""
+
+
+class BudgetsConfig(Section):
+    """What model calls cost and may cost; a turn that is over ends before its next call."""
+
+    prices: dict[ModelName, ModelPrice] = Field(default={})
+    """Prices that count before those of the price list, by PROVIDER:NAME."""
+
+    session: Budget = Budget()
+    """One conversation; `/new` begins another one."""
+    user_day: Budget = Budget()
+    """All that one person asks for in a day."""
+    day: Budget = Budget()
+    """Everything in a day."""
+
+
 class CompactionConfig(Section):
     """How the beginning of a long conversation is summarised, in the background."""
 
@@ -225,6 +263,8 @@ class RetentionConfig(Section):
     session's history); at least 2. An older thread is not followed without a mention any more."""
     outbox_days: int = Field(default=90, ge=0)
     """Replies that were sent, as they were sent (the history keeps its own copy)."""
+    usage_days: int = Field(default=400, ge=0)
+    """What model calls cost."""
     events_days: int = Field(default=0, ge=0)
     """What the page shows beside the history: answers to commands, errors, new beginnings."""
     archived_days: int = Field(default=0, ge=0)

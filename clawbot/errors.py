@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 import uuid
 
+from clawbot.history import Usage
+
 
 def new_error_id() -> str:
     """A short id by which a person and the log speak of the same fault."""
@@ -156,16 +158,23 @@ class ModelError(ClawbotError):
     """The model call failed.
 
     `kind` is one of retryable, rate_limited, auth, quota, overflow, no_room (our own fixed part
-    fills the model's window), invalid, refused; it decides what the loop does and which short text
-    the chat sees.
+    fills the model's window), invalid, refused, budget_session, budget_user, budget_day (the money
+    or tokens that the admin allows are spent); it decides what the loop does and which short text
+    the chat sees. `usage` is what the call cost all the same, if the provider said so.
     """
 
     def __init__(
-        self, message: str | None = None, *, kind: str, retry_after_s: float | None = None
+        self,
+        message: str | None = None,
+        *,
+        kind: str,
+        retry_after_s: float | None = None,
+        usage: Usage | None = None,
     ) -> None:
         super().__init__(message)
         self.kind = kind
         self.retry_after_s = retry_after_s
+        self.usage = usage
 
 
 class ToolError(ClawbotError):

@@ -26,18 +26,44 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one model call as the provider reported them; input includes cached tokens."""
+    """Tokens of one model call as the provider reported them; input includes cached tokens.
+
+    cached_tokens: what of the input was read from the provider's cache, cache_written_tokens: what
+        was put into it. model: who answered; "" in a sum over several models. cost_nanos: the price
+        in billionths of a US dollar; None = unknown, which is never taken for nothing.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    cache_written_tokens: int = 0
+    model: str = ""
+    cost_nanos: int | None = None
 
     def __add__(self, other: Usage) -> Usage:
+        """The sum; an empty one adds nothing, and a sum with an unknown price has none."""
+        if EMPTY in {self, other}:
+            return other if self == EMPTY else self
+        is_known = self.cost_nanos is not None and other.cost_nanos is not None
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
+            cache_written_tokens=self.cache_written_tokens + other.cache_written_tokens,
+            model=self.model if self.model == other.model else "",
+            cost_nanos=(self.cost_nanos or 0) + (other.cost_nanos or 0) if is_known else None,
         )
+
+
+EMPTY = Usage()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """One model call and what it cost. has_failed: whether nothing came of it."""
+
+    usage: Usage
+    has_failed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,6 +58,7 @@ class Housekeeping:
             ("inbox", section.inbox_days, retention.sweep_inbox),
             ("outbox", section.outbox_days, retention.sweep_outbox),
             ("events", section.events_days, retention.sweep_events),
+            ("usage", section.usage_days, retention.sweep_usage),
             ("archived", section.archived_days, self._sweep_archived),
         ]
         removed = {name: await self._all(days, sweep) for name, days, sweep in sweeps if days}

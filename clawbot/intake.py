@@ -23,7 +23,7 @@ from clawbot.config import ChannelPolicy
 from clawbot.messages import Accepted, ChatType, InboundMessage, cleaned
 from clawbot.overview import overview
 from clawbot.ports import Clock, Store, Transaction
-from clawbot.queueing import QueueRules
+from clawbot.queueing import USUAL_RULES, QueueRules
 from clawbot.rates import Over
 from clawbot.router import Route, route
 from clawbot.session_key import SessionKey
@@ -31,9 +31,6 @@ from clawbot.store import events, inbox, inline, outbox, overheard, places, sess
 from clawbot.store.directory import StoredDirectory
 
 log = structlog.get_logger(__name__)
-
-QUEUE_RULES = QueueRules()
-"""Of channels without configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,17 +141,19 @@ def admit(tx: Transaction, message: InboundMessage, rules: ChannelRules, now_ms:
 
 
 def admit_for_session(
-    tx: Transaction, message: InboundMessage, session: SessionKey, model: str, now_ms: int
+    tx: Transaction,
+    message: InboundMessage,
+    session: SessionKey,
+    model: str,
+    now_ms: int,
+    zone: str = "UTC",
 ) -> Accepted:
-    """Take in a message of the web page or the terminal, which name their session themselves.
-
-    Its answer is read from the session; nothing is sent.
-    """
+    """Take in a message of the web page or the terminal, which name their session themselves."""
     if (earlier := inbox.known(tx, message)) is not None:
         return _duplicate(earlier)
     command = _command(tx, message, session)
     if command is not None:
-        done = execute(tx, command, message, session, model=model, now_ms=now_ms)
+        done = execute(tx, command, message, session, model=model, now_ms=now_ms, zone=zone)
         if command.name == "new" and command.words:
             words = replace(message, text=command.words)
             return _enqueue(tx, words, None, session, "queued", now_ms)
@@ -267,6 +266,7 @@ def _answer_command(
         way.session,
         model=rules.model,
         now_ms=now_ms,
+        zone=rules.zone,
         standing=Standing(
             place=way.place,
             base=way.base,
@@ -276,7 +276,6 @@ def _answer_command(
             now_ms=now_ms,
             route=way.reply,
         ),
-        zone=rules.zone,
     )
     if command.name == "new" and command.words:
         return _queue(tx, replace(message, text=command.words), way, rules, now_ms)
@@ -360,7 +359,7 @@ def _enqueue(
     is_late: bool = False,
     enrich_by_ms: int | None = None,
     reason: str = "",
-    queue: QueueRules = QUEUE_RULES,
+    queue: QueueRules = USUAL_RULES,
 ) -> Accepted:
     is_direct = message.chat_type is ChatType.DM
     numbers = sessions.take_numbers(

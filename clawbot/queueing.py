@@ -30,3 +30,7 @@ class QueueRules:
     debounce_ms: int = 0
     limit: int = 50
     pool: str | None = None
+
+
+USUAL_RULES = QueueRules()
+"""Of channels without configuration."""

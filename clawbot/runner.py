@@ -11,9 +11,10 @@ from pathlib import Path
 import structlog
 
 from clawbot import received_files, seed
+from clawbot.agent.calling import Timing
 from clawbot.agent.compaction import CompactionJob, Compactor
 from clawbot.agent.dialects import dialect_of
-from clawbot.agent.loop import Agent, Answer, Timing
+from clawbot.agent.loop import Agent, Answer
 from clawbot.agent.masks import FOLDER
 from clawbot.agent.memory import MemoryLimits, MemoryModel, Pinned, WorkingMemory, reach_of
 from clawbot.agent.model_sizes import size_of
@@ -21,6 +22,7 @@ from clawbot.agent.models import ModelPool
 from clawbot.agent.prompt import documents_text, session_facts, system_prompt
 from clawbot.agent.saved import SavedTexts, saved_dir
 from clawbot.agent.tokens import TokenCounter
+from clawbot.budgets import TurnBudget
 from clawbot.config import Config
 from clawbot.config_sections import ProviderConfig
 from clawbot.errors import ConfigError, ModelError
@@ -132,6 +134,9 @@ class SessionRunner:
                 journal=journal,
                 reporter=reporter,
                 timing=timing,
+                may_spend=TurnBudget(
+                    self.store, self.clock, claim.payer, self.config.budgets, self.config.time_zone
+                ).check,
             )
         finally:
             stopping.set()

@@ -73,6 +73,7 @@ class Conversation:
     key: SessionKey
     model: str
     lease_s: float
+    zone: str = "UTC"
 
     async def recent(self, count: int) -> list[Entry]:
         """The newest entries, oldest first."""
@@ -98,7 +99,7 @@ class Conversation:
         )
         now_ms = self.clock.now_ms()
         accepted = await self.store.write(
-            lambda tx: admit_for_session(tx, message, self.key, self.model, now_ms)
+            lambda tx: admit_for_session(tx, message, self.key, self.model, now_ms, self.zone)
         )
         assert accepted.inbox_id is not None  # noqa: S101 - what is admitted here has a row
         return accepted.inbox_id

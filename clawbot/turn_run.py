@@ -9,13 +9,15 @@ more is written).
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
 import structlog
 
+from clawbot.agent.calling import Timing
 from clawbot.agent.interruption import CUT_SHORT_NOTE, STOPPED_NOTE, cut_short
-from clawbot.agent.loop import Answer, Timing
+from clawbot.agent.loop import Answer
 from clawbot.drafts import DraftWriter
 from clawbot.errors import (
     LeaseLost,
@@ -157,7 +159,7 @@ class TurnRun:
         except (LeaseLost, TurnStopped):
             raise
         except TurnParked:
-            return Outcome(state="parked", usage=timing.usage)
+            return Outcome(state="parked")
         except TimeoutError:
             log.warning("turn_timed_out", error_id=error_id)
             return self._failed("timeout", error_id)
@@ -174,7 +176,6 @@ class TurnRun:
             state="done",
             entries=answer.entries,
             reply=reply,
-            usage=timing.usage,
             memory=answer.memory,
         )
 
@@ -243,9 +244,16 @@ class TurnRun:
 
     def _end(self, tx: Transaction, outcome: Outcome, now_ms: int) -> None:
         if outcome.state == "parked":
-            turns.park(tx, self.claim, self._drafts.newest, self._timing.usage, now_ms)
+            text, timing = self._drafts.newest, self._timing
+            turns.park(tx, self.claim, text, timing.usage, now_ms, lost=timing.lost)
         else:
-            turns.finish(tx, self.claim, outcome, now_ms)
+            timing = self._timing
+            turns.finish(
+                tx,
+                self.claim,
+                replace(outcome, usage=timing.usage, lost=tuple(timing.lost)),
+                now_ms,
+            )
 
     def _log(self, outcome: str, started: float) -> None:
         claim, timing = self.claim, self._timing

@@ -9,7 +9,7 @@ a longer wait. Nothing is kept here but which sessions are being worked on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -19,10 +19,12 @@ import structlog
 
 from clawbot.agent.summary import Chunk, next_chunk, summary_request, usable
 from clawbot.errors import ModelError, StoreUnavailable
+from clawbot.history import Spent, Usage
 from clawbot.ports import Clock, Model, Store, Transaction
 from clawbot.recollection import Summary
 from clawbot.session_key import SessionKey
-from clawbot.store import history, summaries
+from clawbot.store import costs, history, summaries
+from clawbot.store.costs import Payer
 from clawbot.store.summaries import SummaryClaim
 
 log = structlog.get_logger(__name__)
@@ -65,7 +67,8 @@ class NoSummary(Exception):
 class Compactor:
     """Writes the summaries of one worker process. Leaving its context ends what runs.
 
-    get_model: the model that writes for a session's model; None = no summaries.
+    get_model: the model that writes for a session's model; None = no summaries. priced: see
+    `calling.Caller`.
     """
 
     def __init__(
@@ -74,11 +77,13 @@ class Compactor:
         clock: Clock,
         get_model: Callable[[str], Awaitable[Model | None]],
         limits: CompactionLimits,
+        priced: Callable[[Model, Usage | None], Usage],
     ) -> None:
         self._store = store
         self._clock = clock
         self._get_model = get_model
         self._limits = limits
+        self._priced = priced
         self._room = asyncio.Semaphore(limits.at_once)
         self._running: dict[SessionKey, asyncio.Task[None]] = {}
 
@@ -139,19 +144,20 @@ class Compactor:
     async def _summarise(
         self, job: CompactionJob, claimed: SummaryClaim, model: Model, within_s: float | None
     ) -> bool:
+        spent: list[Spent] = []
         try:
             async with asyncio.timeout(within_s):
-                summary = await self._written(job, claimed, model)
+                summary = await self._written(job, claimed, model, spent)
         except (*_FAILURES, NoSummary) as error:
             reason = error.kind if isinstance(error, ModelError) else type(error).__name__
             log.warning("summary_failed", session=str(job.session), reason=reason)
-            await self._give_up(claimed, is_failure=True)
+            await self._give_up(claimed, spent, is_failure=True)
             return False
         if summary is None:
-            await self._give_up(claimed, is_failure=False)
+            await self._give_up(claimed, spent, is_failure=False)
             return False
         is_kept = await self._store.write(
-            partial(summaries.write, claimed=claimed, summary=summary)
+            partial(self._keep, claimed=claimed, summary=summary, spent=spent)
         )
         log.info(
             "summary_written" if is_kept else "summary_stale",
@@ -160,17 +166,30 @@ class Compactor:
             chars=len(summary.text),
         )
         if not is_kept:
-            await self._give_up(claimed, is_failure=False)
+            await self._give_up(claimed, (), is_failure=False)
         return is_kept
 
-    async def _give_up(self, claimed: SummaryClaim, *, is_failure: bool) -> None:
-        now_ms = self._clock.now_ms()
-        await self._store.write(
-            partial(summaries.give_up, claimed=claimed, now_ms=now_ms, is_failure=is_failure)
-        )
+    def _keep(
+        self, tx: Transaction, claimed: SummaryClaim, summary: Summary, spent: Sequence[Spent]
+    ) -> bool:
+        self._pay(tx, claimed, spent)
+        return summaries.write(tx, claimed, summary)
+
+    async def _give_up(
+        self, claimed: SummaryClaim, spent: Sequence[Spent], *, is_failure: bool
+    ) -> None:
+        def unit(tx: Transaction) -> None:
+            self._pay(tx, claimed, spent)
+            summaries.give_up(tx, claimed, now_ms=self._clock.now_ms(), is_failure=is_failure)
+
+        await self._store.write(unit)
+
+    def _pay(self, tx: Transaction, claimed: SummaryClaim, spent: Sequence[Spent]) -> None:
+        payer = Payer(session=claimed.session, epoch=claimed.epoch)
+        costs.add(tx, payer, spent, self._clock.now_ms())
 
     async def _written(
-        self, job: CompactionJob, claimed: SummaryClaim, model: Model
+        self, job: CompactionJob, claimed: SummaryClaim, model: Model, spent: list[Spent]
     ) -> Summary | None:
         """The new summary; None when there is nothing to add."""
         earlier = claimed.earlier
@@ -181,7 +200,7 @@ class Compactor:
             if chunk is None:
                 break
             if chunk.text:
-                text = await self._fold(model, text, chunk.text)
+                text = await self._fold(model, text, chunk.text, spent)
             after = chunk.through_seq
             if chunk.is_last:
                 break
@@ -193,10 +212,11 @@ class Compactor:
         entries = history.between(tx, job.session, job.epoch, after=after, through=job.through_seq)
         return next_chunk(entries, self._limits.chunk_tokens)
 
-    async def _fold(self, model: Model, earlier: str, record: str) -> str:
+    async def _fold(self, model: Model, earlier: str, record: str, spent: list[Spent]) -> str:
         request = summary_request(earlier, record, self._limits.summary_tokens)
         async with asyncio.timeout(self._limits.timeout_s):
             reply = await model.reply(request, lambda _piece: None)
+        spent.append(Spent(usage=self._priced(model, reply.usage)))
         text = usable(reply.text, f"{earlier}\n{record}", self._limits.summary_tokens)
         if text is None:
             raise NoSummary

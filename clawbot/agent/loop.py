@@ -6,29 +6,27 @@ so that it is committed together with the end of the turn.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from typing import Protocol
 
-import stamina
-import structlog
-
 from clawbot.agent.batch import Tools, run_calls
+from clawbot.agent.calling import Caller, ShownPartly, Timing, since
 from clawbot.agent.interruption import interrupted, open_calls
 from clawbot.agent.memory import WorkingMemory
 from clawbot.agent.repetition import reminder
-from clawbot.errors import ModelError, TurnParked
-from clawbot.history import Entry, EntryKind, ModelReply, ModelRequest, ToolCall, Usage
+from clawbot.errors import ModelError, TurnParked, TurnStopped
+from clawbot.history import EMPTY, Entry, EntryKind, ModelReply, Spent, ToolCall
 from clawbot.observation import SAY_NOTHING, Observation
 from clawbot.ports import Clock, Model, Reporter, Unit
 from clawbot.recollection import MemoryState
 
-log = structlog.get_logger(__name__)
 
-MODEL_TRIES = 3
+async def _anything() -> None:
+    """No budget."""
 
 
 class Journal(Protocol):
@@ -59,22 +57,7 @@ class Journal(Protocol):
 class LoopLimits:
     """Bounds of a turn; see the config section `turns`."""
 
-    first_token_timeout_s: float
     max_steps: int
-
-
-@dataclass(slots=True, kw_only=True)
-class Timing:
-    """Where the time of a turn went and what it cost, for its log line. Milliseconds."""
-
-    model_ms: int = 0
-    tools_ms: int = 0
-    first_text_ms: int | None = None
-    finish_ms: int = 0
-    model: str = ""
-    error_id: str | None = None
-    steps: int = 0
-    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +79,7 @@ class Agent:
 
     clock: Clock
     limits: LoopLimits
+    caller: Caller
 
     async def run(
         self,
@@ -106,8 +90,11 @@ class Agent:
         journal: Journal,
         reporter: Reporter,
         timing: Timing,
+        may_spend: Callable[[], Awaitable[None]] = _anything,
     ) -> Answer:
         """Run a turn from where its journal stands.
+
+        may_spend: asked before each model call; it raises ModelError when a budget is spent.
 
         Raise ModelError, LeaseLost, TurnStopped or TurnParked.
         """
@@ -115,17 +102,18 @@ class Agent:
         await self._settle_calls(tools, journal, memory, timing)
         mine = [entry for entry in memory.entries if entry.turn_id == turn_id]
         texts = [entry.text for entry in mine if entry.kind is EntryKind.ASSISTANT]
+        timing.usage = sum((entry.usage or EMPTY for entry in mine), EMPTY)
         first = 1 + max(entry.step for entry in mine)
         for step in range(first, self.limits.max_steps):
             if _ends_silently(memory.entries):
                 return Answer(entries=(), texts=(), memory=memory.state)
-            reply = await self._next_reply(model, memory, reporter, texts, timing)
+            reply = await self._next_reply(model, memory, reporter, texts, timing, may_spend)
             entries = _step_entries(reply, turn_id, step)
             if reply.text:
                 texts.append(reply.text)
             if not reply.tool_calls:
                 return Answer(entries=tuple(entries), texts=tuple(texts), memory=memory.state)
-            recorded = await journal.record(entries)
+            recorded = await _record(journal, entries, reply, timing)
             memory.extend(recorded)
             reporter.progress(_progress(reply.tool_calls))
             await self._call_tools(tools, _calls(recorded), journal, memory, step, timing)
@@ -140,14 +128,17 @@ class Agent:
         reporter: Reporter,
         texts: Sequence[str],
         timing: Timing,
+        may_spend: Callable[[], Awaitable[None]],
     ) -> ModelReply:
         """One step's reply. A request that is refused as too long is made smaller, as long as
         memory finds something to leave out.
         """
+        shown = partial(_show, reporter, texts)
         while True:
+            await may_spend()
             request = await memory.request()
             try:
-                reply = await self._ask(model, request, reporter, texts, timing)
+                reply = await self.caller.reply(model, request, shown, timing)
             except ModelError as error:
                 if isinstance(error, ShownPartly) or error.kind != "overflow":
                     raise
@@ -156,61 +147,6 @@ class Agent:
             else:
                 memory.learn(reply.usage)
                 return reply
-
-    async def _ask(
-        self,
-        model: Model,
-        request: ModelRequest,
-        reporter: Reporter,
-        texts: Sequence[str],
-        timing: Timing,
-    ) -> ModelReply:
-        """One model call, tried again where that is safe: nothing of the answer was shown yet."""
-        started = self.clock.monotonic()
-        try:
-            async for attempt in stamina.retry_context(
-                on=_wait_before_retry, attempts=MODEL_TRIES, wait_initial=0.5, timeout=None
-            ):
-                with attempt:
-                    return await self._call(model, request, reporter, texts, timing)
-        finally:
-            timing.model_ms += _since(self.clock, started)
-        raise AssertionError  # retry_context either returns or raises
-
-    async def _call(
-        self,
-        model: Model,
-        request: ModelRequest,
-        reporter: Reporter,
-        texts: Sequence[str],
-        timing: Timing,
-    ) -> ModelReply:
-        started = self.clock.monotonic()
-        pieces: list[str] = []
-
-        def on_text(piece: str) -> None:
-            deadline.reschedule(None)
-            if piece:
-                if timing.first_text_ms is None:
-                    timing.first_text_ms = _since(self.clock, started)
-                pieces.append(piece)
-                reporter.text("\n\n".join([*texts, "".join(pieces)]))
-
-        try:
-            async with asyncio.timeout(self.limits.first_token_timeout_s) as deadline:
-                reply = await model.reply(request, on_text)
-        except TimeoutError as error:
-            raise ModelError(
-                f"model {model.name}: no answer within {self.limits.first_token_timeout_s:g} s",
-                kind="retryable",
-            ) from error
-        except ModelError as error:
-            if pieces:
-                raise ShownPartly(str(error), kind=error.kind) from error
-            raise
-        timing.steps += 1
-        timing.usage += reply.usage or Usage()
-        return reply
 
     async def _call_tools(
         self,
@@ -243,7 +179,7 @@ class Agent:
                     if kept:
                         memory.extend(await journal.record(kept, effects=effects))
         finally:
-            timing.tools_ms += _since(self.clock, started)
+            timing.tools_ms += since(self.clock, started)
         if waits:
             raise TurnParked
 
@@ -268,16 +204,21 @@ def _ends_silently(entries: Sequence[Entry]) -> bool:
     return any(entry.tool == SAY_NOTHING and not entry.is_error for entry in newest)
 
 
-class ShownPartly(ModelError):
-    """The model failed after a part of its answer was shown; it is not asked again."""
+async def _record(
+    journal: Journal, entries: Sequence[Entry], reply: ModelReply, timing: Timing
+) -> list[Entry]:
+    """Record a step; of one that a stop keeps out of the history, what it cost stays."""
+    try:
+        return await journal.record(entries)
+    except TurnStopped:
+        if reply.usage is not None:
+            timing.lost.append(Spent(usage=reply.usage))
+        raise
 
 
-def _wait_before_retry(error: Exception) -> bool | float:
-    if isinstance(error, ShownPartly) or not isinstance(error, ModelError):
-        return False
-    if error.kind not in {"retryable", "rate_limited"}:
-        return False
-    return True if error.retry_after_s is None else min(error.retry_after_s, 30.0)
+def _show(reporter: Reporter, texts: Sequence[str], text: str) -> None:
+    """Show the reply so far: the texts of earlier steps, and what there is of this one's."""
+    reporter.text("\n\n".join([*texts, text]))
 
 
 def _step_entries(reply: ModelReply, turn_id: str, step: int) -> list[Entry]:
@@ -347,7 +288,3 @@ def _progress(calls: Sequence[ToolCall]) -> str:
     names = [f"{call.tool} {' '.join(call.arguments.split())}" for call in calls]
     line = " · ".join(names)
     return line if len(line) <= 200 else line[:199] + "…"
-
-
-def _since(clock: Clock, started: float) -> int:
-    return round((clock.monotonic() - started) * 1000)

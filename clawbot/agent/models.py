@@ -31,7 +31,7 @@ from clawbot.agent.dialects import Dialect, dialect_of, known_providers
 from clawbot.agent.endpoint import Endpoint
 from clawbot.agent.model_errors import PROVIDER_FAILURES, classify
 from clawbot.agent.offline import OfflineModel
-from clawbot.agent.wire import Wired, to_reply, to_wire
+from clawbot.agent.wire import Wired, to_reply, to_wire, usage_of
 from clawbot.config_sections import OFFLINE_MODEL, ProviderConfig
 from clawbot.errors import ConfigError, ModelError
 from clawbot.history import ModelReply, ModelRequest
@@ -132,6 +132,7 @@ class RemoteModel:
             raise ModelError(
                 f"model {self.name}: an empty answer, ended by {reply.finish_reason}",
                 kind="invalid",
+                usage=reply.usage,
             )
         return reply
 
@@ -150,9 +151,15 @@ class RemoteModel:
     def _check_end(self, response: ModelResponse) -> None:
         """Only a stream that says why it ended is whole; a cut connection looks like an end too."""
         if response.finish_reason == "content_filter":
-            raise ModelError(f"model {self.name}: refused to answer", kind="refused")
+            raise ModelError(
+                f"model {self.name}: refused to answer", kind="refused", usage=usage_of(response)
+            )
         if response.state != "complete" or response.finish_reason in {None, "error"}:
-            raise ModelError(f"model {self.name}: the answer broke off", kind="retryable")
+            raise ModelError(
+                f"model {self.name}: the answer broke off",
+                kind="retryable",
+                usage=usage_of(response),
+            )
 
 
 class _VisibleText:

@@ -104,20 +104,26 @@ def to_reply(response: ModelResponse, wired: Wired) -> ModelReply:
         if isinstance(part, ToolCallPart)
     )
     finish = _FINISH.get(response.finish_reason or "", "stop")
-    usage = response.usage
     return ModelReply(
         text=clean(response.text or ""),
         thinking=clean("\n\n".join(part.content for part in thoughts if part.content)),
         signature=signature,
         tool_calls=calls,
-        usage=Usage(
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            cached_tokens=usage.cache_read_tokens,
-        )
-        if usage.input_tokens or usage.output_tokens
-        else None,
+        usage=usage_of(response),
         finish_reason="tool_calls" if calls and finish == "stop" else finish,
+    )
+
+
+def usage_of(response: ModelResponse) -> Usage | None:
+    """What a response cost; None where the provider does not say."""
+    usage = response.usage
+    if not (usage.input_tokens or usage.output_tokens):
+        return None
+    return Usage(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cached_tokens=usage.cache_read_tokens,
+        cache_written_tokens=usage.cache_write_tokens,
     )
 
 

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from clawbot.cli import chat, check, daemon, database, doctor, inspection, sessions
+from clawbot.cli import chat, check, cost, daemon, database, doctor, inspection, sessions
 from clawbot.errors import (
     ConfigError,
     InvalidSessionKey,
@@ -35,6 +35,7 @@ daemon.register(app)
 inspection.register(app)
 doctor.register(app)
 chat.register(app)
+cost.register(app)
 
 
 def main() -> None:

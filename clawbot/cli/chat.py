@@ -203,6 +203,7 @@ def _open(config: Config, resume: str | None, task: str | None, *, newest: bool)
                 clock=SystemClock(),
                 key=key,
                 model=own.model or config.model_of(key.channel or CHANNEL),
+                zone=config.time_zone,
                 lease_s=config.limits.lease_s,
             )
             yield Talk(loop, conversation, host)

@@ -19,6 +19,7 @@ _TEXTS = {
             "- `/context` tells how full my memory of this conversation is, `/compact` summarises "
             "it\n"
             "- `/remind TIME TEXT` begins something at a time, `/remind` lists what is planned\n"
+            "- `/cost` tells what this conversation cost, `/cost all` everything (owners only)\n"
             "- `/help` shows this\n\n"
             "Where a message must not begin with `/`, write `!stop` instead."
         ),
@@ -32,6 +33,7 @@ _TEXTS = {
             "- `/approve` 批准我询问的操作，`/deny` 拒绝\n"
             "- `/context` 查看会话记忆的用量，`/compact` 压缩会话\n"
             "- `/remind 时间 内容` 定时执行，`/remind` 查看计划\n"
+            "- `/cost` 查看此会话的费用，`/cost all` 查看全部费用（仅限管理者）\n"
             "- `/help` 显示本说明\n\n"
             "如果消息不能以 `/` 开头，请写 `!stop`。"
         ),
@@ -55,6 +57,10 @@ _TEXTS = {
     "owners_only": (
         "Only an owner may do this; `/stop` stops what runs here.",
         "仅限管理者操作；用 `/stop` 停止当前会话。",
+    ),
+    "owners_only_cost": (
+        "Only an owner may see this; `/cost` tells about this conversation.",
+        "仅限管理者查看；用 `/cost` 查看此会话的费用。",
     ),
     "approval_question": (
         "May I do this? {question}\n\n**{tool}**\n{arguments}",
@@ -229,6 +235,53 @@ _TEXTS = {
     "compact_none": (
         "There is nothing to summarise in this conversation.",
         "此会话没有可压缩的内容。",
+    ),
+    "cost": (
+        "What my language models cost in this conversation:\n\n{lines}",
+        "此会话的语言模型费用：\n\n{lines}",
+    ),
+    "cost_all": (
+        "What my language models cost in all conversations:\n\n{lines}",
+        "所有会话的语言模型费用：\n\n{lines}",
+    ),
+    "cost_conversation": ("- since it began: {told}", "- 会话至今：{told}"),
+    "cost_today": ("- today: {told}", "- 今天：{told}"),
+    "cost_month": ("- this month: {told}", "- 本月：{told}"),
+    "cost_by_model": ("This month by model:", "本月按模型："),
+    "cost_by_user": ("This month by person:", "本月按用户："),
+    "cost_by_session": ("This month by conversation:", "本月按会话："),
+    "cost_nobody": ("summaries", "摘要"),
+    "cost_nothing": ("nothing", "无"),
+    "cost_unknown": ("price unknown", "价格未知"),
+    "cost_partly": (
+        "at least {price} (the price of {count} call(s) is unknown)",
+        "至少 {price}（其中 {count} 次调用价格未知）",
+    ),
+    "cost_told": (
+        "{price}, {calls} call(s){failed}, {input} tokens in ({cached} cached), {output} out",
+        "{price}，调用 {calls} 次{failed}，输入 {input} token（缓存 {cached}），输出 {output}",
+    ),
+    "cost_failed": (" ({count} failed)", "（失败 {count} 次）"),
+    "failed_budget_session": (
+        (
+            "The budget of this conversation is spent, so I stop here. `/new` begins another one; "
+            "an admin can raise the budget. (error {error_id})"
+        ),
+        "此会话的预算已用完。可用 `/new` 开始新对话，或请管理员提高预算。（错误编号 {error_id}）",
+    ),
+    "failed_budget_user": (
+        (
+            "Your budget for today is spent, so I stop here. Please go on tomorrow, or ask an "
+            "admin to raise it. (error {error_id})"
+        ),
+        "您今天的预算已用完，已停止。请明天再试，或请管理员提高预算。（错误编号 {error_id}）",
+    ),
+    "failed_budget_day": (
+        (
+            "The budget for today is spent, so I stop here. Please go on tomorrow, or ask an "
+            "admin to raise it. (error {error_id})"
+        ),
+        "今天的总预算已用完，已停止。请明天再试，或请管理员提高预算。（错误编号 {error_id}）",
     ),
     "failed_refused": (
         "My language model refuses to answer this. (error {error_id})",

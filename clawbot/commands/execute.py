@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sqlalchemy import func, select
 
-from clawbot.commands import memory, tasks, votes
+from clawbot.commands import costs, memory, tasks, votes
 from clawbot.commands.answers import answer
-from clawbot.commands.grammar import Command
+from clawbot.commands.grammar import EVERYTHING, Command
 from clawbot.commands.reminders import remind
 from clawbot.commands.tasks import Standing
 from clawbot.messages import ChatType, Choice, InboundMessage
@@ -21,12 +20,6 @@ from clawbot.store.approvals import Voter
 from clawbot.store.schema import approvals, inbox, turns
 
 _MARKUP = re.compile(r"[\\`*_~<>\[\]|#@]")
-TELLS: dict[str, Callable[[Transaction, SessionKey, str], str]] = {
-    "context": memory.context,
-    "compact": memory.compact,
-    "help": lambda _tx, _session, like: answer("help", like=like),
-}
-EVERYTHING = frozenset({"all", "全部", "所有"})
 LISTED = 20
 
 
@@ -68,14 +61,37 @@ def execute(
     if command.name == "remind":
         planned = remind(tx, command.words, message, session, standing, zone=zone, now_ms=now_ms)
         return Answered(text=planned)
-    if command.name in TELLS:
-        return Answered(text=TELLS[command.name](tx, session, like))
     if command.name == "new":
         done = stops.stop(tx, session, now_ms, new_epoch=True)
         return Answered(text=answer("new", like=like), seq=done.seq)
+    if command.name not in {"stop", "status"}:
+        return Answered(text=_told(tx, command, session, like, now_ms, standing, zone))
     about_work = _about_work(tx, command, message, session, model, now_ms, standing)
     # What it names has ended, now or before.
     return replace(about_work, is_settled=command.name == "stop" and bool(command.words))
+
+
+def _told(
+    tx: Transaction,
+    command: Command,
+    session: SessionKey,
+    like: str,
+    now_ms: int,
+    standing: Standing | None,
+    zone: str,
+) -> str:
+    """`/context`, `/compact`, `/cost` and `/help`."""
+    if command.name == "context":
+        return memory.context(tx, session, like)
+    if command.name == "compact":
+        return memory.compact(tx, session, like)
+    if command.name == "cost" and command.words:
+        if standing is not None and not standing.is_owner:
+            return answer("owners_only_cost", like=like)
+        return costs.of_all(tx, like, now_ms, zone)
+    if command.name == "cost":
+        return costs.of_session(tx, session, like, now_ms, zone)
+    return answer("help", like=like)
 
 
 def _voter(message: InboundMessage, session: SessionKey, standing: Standing | None) -> Voter:

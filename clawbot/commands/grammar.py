@@ -45,6 +45,8 @@ NAMES = {
     "压缩": "compact",
     "context": "context",
     "上下文": "context",
+    "cost": "cost",
+    "费用": "cost",
     "unread": "unread",
     "未读": "unread",
     "approve": "approve",
@@ -78,6 +80,9 @@ NATURAL_STOPS = frozenset(
 
 # The others take nothing: with words behind them the line is a question to the agent.
 _TAKES_WORDS = frozenset({"new", "stop", "task", "use", "approve", "deny", "remind"})
+# Or these words alone.
+EVERYTHING = frozenset({"all", "全部", "所有"})
+_TAKES_ONLY = {"cost": EVERYTHING}
 _ENDS = " \t\n.!。！…~～"
 _MARKED = re.compile(r"[/!／！](\w+)(?:\s+(.*))?", re.DOTALL)
 
@@ -95,6 +100,7 @@ def parse(text: str | None) -> Command | None:
         return None
     name = NAMES.get(match[1].casefold())
     words = (match[2] or "").strip()
-    if name is None or (words and name not in _TAKES_WORDS):
+    is_meant = name in _TAKES_WORDS or words.casefold() in _TAKES_ONLY.get(name or "", ())
+    if name is None or (words and not is_meant):
         return None
     return Command(name=name, words=words)

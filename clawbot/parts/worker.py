@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
+from clawbot.agent.calling import Caller
 from clawbot.agent.compaction import CompactionLimits, Compactor
 from clawbot.agent.loop import Agent, LoopLimits
 from clawbot.agent.models import ModelPool
@@ -14,8 +15,10 @@ from clawbot.agent.tokens import TokenCounter, open_counter
 from clawbot.clock import SystemClock
 from clawbot.config import Config
 from clawbot.config_sections import OFFLINE_MODEL
+from clawbot.history import EMPTY
 from clawbot.parts.heartbeat import heartbeat_of
 from clawbot.ports import Clock, Model, Part, Store, Tool
+from clawbot.prices import Prices
 from clawbot.project import ProjectLimits, ProjectReader
 from clawbot.runner import SessionRunner, memory_model
 from clawbot.scheduler import Scheduler, planned_by
@@ -30,23 +33,29 @@ async def open_worker(
 ) -> AsyncIterator[Part]:
     """A worker with its models and tools; leaving closes the models' connections."""
     clock = SystemClock()
-    limits = LoopLimits(
+    prices = Prices(config.providers, config.budgets)
+    caller = Caller(
+        clock=clock,
         first_token_timeout_s=config.turns.first_token_timeout_s,
-        max_steps=config.turns.max_steps,
+        price_of=prices.of,
     )
     async with (
         ModelPool(config.providers) as models,
         await _counter(config) as counter,
-        _compactor(config, store, clock, models) as compactor,
+        _compactor(config, store, clock, models, caller) as compactor,
         open_tools(config, clock, more_tools) as tools,
     ):
         await models.get(config.model)  # a bad key or provider shows now, not at the first message
+        # Data about all models is loaded now, beside the event loop.
         await asyncio.to_thread(memory_model, config, config.model)
+        await asyncio.to_thread(prices.of, config.model, EMPTY)
         runner = SessionRunner(
             config=config,
             store=store,
             clock=clock,
-            agent=Agent(clock=clock, limits=limits),
+            agent=Agent(
+                clock=clock, limits=LoopLimits(max_steps=config.turns.max_steps), caller=caller
+            ),
             models=models,
             tools=tools,
             project=ProjectReader(
@@ -76,7 +85,9 @@ async def open_worker(
         )
 
 
-def _compactor(config: Config, store: Store, clock: Clock, models: ModelPool) -> Compactor:
+def _compactor(
+    config: Config, store: Store, clock: Clock, models: ModelPool, caller: Caller
+) -> Compactor:
     section = config.compaction
 
     async def model_for(session_model: str) -> Model | None:
@@ -89,7 +100,7 @@ def _compactor(config: Config, store: Store, clock: Clock, models: ModelPool) ->
         timeout_s=section.timeout_s,
         at_once=section.at_once,
     )
-    return Compactor(store, clock, model_for, limits)
+    return Compactor(store, clock, model_for, limits, caller.priced)
 
 
 async def _counter(config: Config) -> TokenCounter:

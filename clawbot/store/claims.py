@@ -25,6 +25,7 @@ from clawbot.session_key import SessionKey
 from clawbot.session_settings import SessionSettings, restored
 from clawbot.store import approvals, events, history, sessions
 from clawbot.store import overheard as overheard_rows
+from clawbot.store.costs import Payer
 from clawbot.store.inbox import ALL, InboxRow, open_rows, row_of
 from clawbot.store.schema import inbox, turns
 from clawbot.store.schema import sessions as session_rows
@@ -95,6 +96,14 @@ class Claim:
     def first_seq(self) -> int:
         """The number of the turn's first message: a stop at or after it ends the turn."""
         return self.rows[0].seq
+
+    @property
+    def payer(self) -> Payer:
+        """Whose model calls they are: its messages have one sender."""
+        last = self.rows[-1]
+        return Payer(
+            session=self.session, epoch=self.epoch, user=f"{last.channel}:{last.sender.id}"
+        )
 
     @property
     def route(self) -> ReplyRoute | None:

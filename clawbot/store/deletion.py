@@ -19,8 +19,9 @@ from clawbot.store.schema import inbox, messages, metadata, outbox_parts, places
 from clawbot.store.schema import outbox as outbox_rows
 from clawbot.store.schema import sessions as session_rows
 
-NO_CONTENT = frozenset({"inbox", "outbox", "aliases"})
-"""Tables with a session key that are dealt with by hand; of all others the rows are removed."""
+NO_CONTENT = frozenset({"inbox", "outbox", "aliases", "usage"})
+"""Tables with a session key that are dealt with by hand, and the one of what was spent, which stays
+counted; of all others the rows are removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from sqlalchemy import and_, delete, func, not_, select, tuple_
 
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
-from clawbot.store import deletion
+from clawbot.store import costs, deletion
 from clawbot.store.schema import channel_notes, events, inbox, outbox, seen, sessions
 from clawbot.store.transcript import SHOWN_ALONE
 
@@ -127,6 +127,11 @@ def sweep_events(tx: Transaction, before_ms: int, after: tuple[str, int]) -> Swe
         delete(events).where(key > after, key <= last, events.c.at_ms < before_ms, ~is_newest)
     ).rowcount
     return Swept(removed=removed, after=last if len(rows) == WINDOW_ROWS else None)
+
+
+def sweep_usage(tx: Transaction, before_ms: int, _after: tuple[str, int]) -> Swept:
+    """Forget what model calls cost; the rows are few."""
+    return Swept(removed=costs.forget(tx, before_ms), after=None)
 
 
 def sweep_archived(tx: Transaction, before_ms: int, now_ms: int) -> Swept:

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy import bindparam, select, update
 
-from clawbot.history import Entry, Usage
+from clawbot.history import Entry, Spent, Usage
 from clawbot.ports import Transaction
 from clawbot.recollection import MemoryState
-from clawbot.store import approvals, events, history, inline, memories, outbox, sessions
+from clawbot.store import approvals, costs, events, history, inline, memories, outbox, sessions
 from clawbot.store.claims import Claim
 from clawbot.store.inbox import InboxRow, note_once, open_rows
 from clawbot.store.schema import inbox, turns
@@ -56,7 +56,7 @@ class Outcome:
     """How a turn ended. state: done, stopped or failed. reply: the text to deliver, if any.
 
     notice: the name of a fault that concerns every message; a chat is sent it once in a while.
-    memory: what the session's working memory has learned.
+    memory: what the session's working memory has learned. lost: model calls that no entry tells of.
     """
 
     state: str
@@ -66,6 +66,7 @@ class Outcome:
     error_id: str | None = None
     usage: Usage | None = None
     memory: MemoryState | None = None
+    lost: tuple[Spent, ...] = ()
 
 
 # -- while it runs ---------------------------------------------------------------------------------
@@ -83,6 +84,7 @@ def record(
     )
     if is_progress and turn.attempt:
         tx.conn.execute(update(turns).where(turns.c.id == turn.turn_id).values(attempt=0))
+    costs.add(tx, turn.payer, costs.spent_by(entries), now_ms)
     return history.append(
         tx, turn.session, turn.epoch, numbers.last_seq - len(entries) + 1, entries, now_ms
     )
@@ -120,8 +122,17 @@ def write_draft(tx: Transaction, turn: Claim, text: str, progress: str, now_ms: 
     return outbox_id
 
 
-def park(tx: Transaction, turn: Claim, text: str, usage: Usage, now_ms: int) -> None:
-    """Let a turn wait for people, without any process; `text` is the reply so far.
+def park(
+    tx: Transaction,
+    turn: Claim,
+    text: str,
+    usage: Usage,
+    now_ms: int,
+    *,
+    lost: Sequence[Spent] = (),
+) -> None:
+    """Let a turn wait for people, without any process; `text` is the reply so far. lost: see
+    `Outcome`.
 
     Raise LeaseLost or TurnStopped.
     """
@@ -133,6 +144,7 @@ def park(tx: Transaction, turn: Claim, text: str, usage: Usage, now_ms: int) -> 
         .where(turns.c.id == turn.turn_id)
         .values(state="parked", draft_progress="", usage=asdict(usage))
     )
+    costs.add(tx, turn.payer, lost, now_ms)
     until_ms = approvals.waits_until(tx, turn.turn_id, now_ms)
     sessions.give_back(tx, turn.session, turn.fence, now_ms, until_ms=until_ms)
     tx.ring(TURNS)
@@ -158,6 +170,7 @@ def finish(tx: Transaction, turn: Claim, outcome: Outcome, now_ms: int) -> None:
     )
     first = numbers.last_seq - len(outcome.entries) - 1
     history.append(tx, turn.session, turn.epoch, first, outcome.entries, now_ms)
+    costs.add(tx, turn.payer, [*costs.spent_by(outcome.entries), *outcome.lost], now_ms)
     if outcome.memory is not None:
         memories.keep(tx, turn.session, turn.epoch, outcome.memory)
     reply_seq, end_seq = numbers.last_seq - 1, numbers.last_seq

@@ -18,8 +18,8 @@ from clawbot.agent.compaction import (
 from clawbot.agent.summary import next_chunk, usable
 from clawbot.agent.tokens import estimate
 from clawbot.errors import ModelError
-from clawbot.history import Entry, EntryKind, ModelReply, ModelRequest
-from clawbot.ports import Store
+from clawbot.history import Entry, EntryKind, ModelReply, ModelRequest, Usage
+from clawbot.ports import Model, Store
 from clawbot.recollection import FOR_ANY_WINDOW, MemoryState, Reach, Recollection, Summary
 from clawbot.session_key import SessionKey
 from clawbot.store import deletion, history, memories, sessions, stops, summaries
@@ -77,7 +77,12 @@ def compactor(store: Store, model: Summariser | None, clock: SetClock | None = N
     async def get_model(_name: str) -> Summariser | None:
         return model
 
-    return Compactor(store, clock or SetClock(), get_model, LIMITS)
+    return Compactor(store, clock or SetClock(), get_model, LIMITS, priced)
+
+
+def priced(model: Model, usage: Usage | None) -> Usage:
+    """A thousand nanos a call."""
+    return replace(usage or Usage(), model=model.name, cost_nanos=1000)
 
 
 async def job(store: Store, key: SessionKey = KEY, *, epoch: int = 0) -> CompactionJob:

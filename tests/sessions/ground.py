@@ -50,9 +50,9 @@ class Chats:
     daemon: Daemon
     model: ModelSimulator
 
-    async def send(self, key: SessionKey, text: str) -> Accepted:
+    async def send(self, key: SessionKey, text: str, by: str = "me") -> Accepted:
         """Send a message; do not wait."""
-        message = asked(uuid.uuid4().hex, text)
+        message = asked(uuid.uuid4().hex, text, by=by)
         return await self.daemon.store.write(
             lambda tx: admit_for_session(tx, message, key, "scripted", 1_760_000_000_000)
         )

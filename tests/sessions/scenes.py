@@ -16,14 +16,14 @@ from clawbot.store.turns import Outcome
 from tests.contracts.store.scenes import NOW_MS, compose
 
 
-def asked(identity: str, text: str, *, channel: str = "web") -> InboundMessage:
+def asked(identity: str, text: str, *, channel: str = "web", by: str = "me") -> InboundMessage:
     """A message of the page or the terminal."""
     return InboundMessage(
         channel=channel,
         identity=identity,
         chat_id="page",
         chat_type=ChatType.DM,
-        sender=Sender(id="me"),
+        sender=Sender(id=by),
         text=text,
         raw="",
         command_text=text,

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from clawbot.agent.loop import Answer, Timing
+from clawbot.agent.calling import Timing
+from clawbot.agent.loop import Answer
 from clawbot.clock import SystemClock
 from clawbot.history import Entry, EntryKind
 from clawbot.journal import STORE_RETRY_S, StoreJournal

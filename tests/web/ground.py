@@ -11,7 +11,8 @@ from typing import Any
 import aiohttp
 from pydantic import SecretStr
 
-from clawbot.agent.loop import Answer, Timing
+from clawbot.agent.calling import Timing
+from clawbot.agent.loop import Answer
 from clawbot.clock import SystemClock
 from clawbot.config import Config
 from clawbot.config_sections import WebConfig

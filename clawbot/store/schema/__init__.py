@@ -30,6 +30,7 @@ from clawbot.store.schema.conversations import (
     sessions,
     summaries,
     turns,
+    usage,
 )
 from clawbot.store.schema.replies import (
     outbox,
@@ -65,4 +66,5 @@ __all__ = [
     "sessions",
     "summaries",
     "turns",
+    "usage",
 ]

@@ -8,6 +8,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     Float,
+    Index,
     Integer,
     PrimaryKeyConstraint,
     Table,
@@ -135,6 +136,27 @@ turns = Table(
     Column("ended_ms", BigInteger),
 )
 partial_index("ix_turns_open", turns.c.session_key, where="ended_ms IS NULL")
+
+# What model calls cost; see store.costs. It stays when its session is deleted: no content is in it.
+usage = Table(
+    "usage",
+    metadata,
+    Column("hour", Integer, nullable=False),  # since 1970
+    Column("session_key", Text, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("user_key", Text, nullable=False),  # CHANNEL:USER-ID
+    Column("model", Text, nullable=False),
+    Column("calls", BigInteger, nullable=False),
+    Column("failed", BigInteger, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("cached_tokens", BigInteger, nullable=False),
+    Column("cache_written_tokens", BigInteger, nullable=False),
+    Column("cost_nanos", BigInteger, nullable=False),  # of the calls whose price is known
+    Column("unpriced", BigInteger, nullable=False),  # the others
+    PrimaryKeyConstraint("hour", "session_key", "epoch", "user_key", "model"),
+    Index("ix_usage_session", "session_key", "epoch"),
+)
 
 # Questions of tools to people; see store.approvals.
 approvals = Table(

@@ -9,6 +9,7 @@ from tests.contracts.broken.crowding import WAITING_BREAKS
 from tests.contracts.broken.front import INBOX_BREAKS
 from tests.contracts.broken.inline import INLINE_BREAKS
 from tests.contracts.broken.noting import NOTE_BREAKS
+from tests.contracts.broken.paying import COST_BREAKS
 from tests.contracts.broken.places import PLACE_BREAKS
 from tests.contracts.broken.planning import PLANNING_BREAKS
 from tests.contracts.broken.replies import EVENT_BREAKS, OUTBOX_BREAKS
@@ -27,6 +28,7 @@ BREAKS: tuple[Break, ...] = (
     *FENCE_BREAKS,
     *STOP_BREAKS,
     *APPROVAL_BREAKS,
+    *COST_BREAKS,
     *WAITING_BREAKS,
     *OUTBOX_BREAKS,
     *REVISION_BREAKS,

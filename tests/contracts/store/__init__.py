@@ -9,6 +9,7 @@ from __future__ import annotations
 from tests.contracts.store.amendments import AmendmentClauses
 from tests.contracts.store.approvals import ApprovalClauses
 from tests.contracts.store.bells import BellClauses
+from tests.contracts.store.costs import CostClauses
 from tests.contracts.store.events import EventClauses
 from tests.contracts.store.fences import FenceClauses
 from tests.contracts.store.ground import Ground
@@ -36,6 +37,7 @@ class StoreContract(
     FenceClauses,
     StopClauses,
     ApprovalClauses,
+    CostClauses,
     WaitingClauses,
     OutboxClauses,
     RevisionClauses,

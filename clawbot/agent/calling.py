@@ -1,0 +1,141 @@
+"""Making model calls: within a time for the first token, tried again where that is safe, and paid.
+
+A call is tried again only while nothing of its answer was shown, and only for what may pass: never
+for a wrong key, an empty account or a request that is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import stamina
+
+from clawbot.errors import ModelError
+from clawbot.history import EMPTY, ModelReply, ModelRequest, Spent, Usage
+from clawbot.ports import Clock, Model
+
+MODEL_TRIES = 3
+LONGEST_WAIT_S = 30.0
+
+PriceOf = Callable[[str, Usage], int | None]
+"""The price of a model's call in billionths of a US dollar; None = unknown."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Timing:
+    """Where the time of a turn went and what it cost, for its log line. Milliseconds.
+
+    lost: calls that cost something and stand in no step of the history, failed ones above all.
+    """
+
+    model_ms: int = 0
+    tools_ms: int = 0
+    first_text_ms: int | None = None
+    finish_ms: int = 0
+    model: str = ""
+    error_id: str | None = None
+    steps: int = 0
+    usage: Usage = field(default_factory=Usage)
+    lost: list[Spent] = field(default_factory=list)
+
+
+class ShownPartly(ModelError):
+    """The model failed after a part of its answer was shown; it is not asked again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Makes model calls; it keeps nothing of any of them."""
+
+    clock: Clock
+    first_token_timeout_s: float
+    price_of: PriceOf
+
+    async def reply(
+        self,
+        model: Model,
+        request: ModelRequest,
+        show: Callable[[str], None],
+        timing: Timing,
+    ) -> ModelReply:
+        """One answer, its usage with the model's name and the price; `show` is given its text as it
+        grows, whole each time. Raise ModelError.
+        """
+        started = self.clock.monotonic()
+        try:
+            async for attempt in stamina.retry_context(
+                on=_wait_before_retry, attempts=MODEL_TRIES, wait_initial=0.5, timeout=None
+            ):
+                with attempt:
+                    return await self._call(model, request, show, timing)
+        finally:
+            timing.model_ms += since(self.clock, started)
+        raise AssertionError  # retry_context either returns or raises
+
+    async def _call(
+        self,
+        model: Model,
+        request: ModelRequest,
+        show: Callable[[str], None],
+        timing: Timing,
+    ) -> ModelReply:
+        started = self.clock.monotonic()
+        pieces: list[str] = []
+        has_begun = False
+
+        def on_text(piece: str) -> None:
+            nonlocal has_begun
+            has_begun = True
+            deadline.reschedule(None)
+            if piece:
+                if timing.first_text_ms is None:
+                    timing.first_text_ms = since(self.clock, started)
+                pieces.append(piece)
+                show("".join(pieces))
+
+        try:
+            async with asyncio.timeout(self.first_token_timeout_s) as deadline:
+                reply = await model.reply(request, on_text)
+        except TimeoutError as error:
+            timing.lost.append(self._failed(model, None, is_charged=True))
+            raise ModelError(
+                f"model {model.name}: no answer within {self.first_token_timeout_s:g} s",
+                kind="retryable",
+            ) from error
+        except ModelError as error:
+            timing.lost.append(self._failed(model, error.usage, is_charged=has_begun))
+            if pieces:
+                raise ShownPartly(str(error), kind=error.kind) from error
+            raise
+        timing.steps += 1
+        usage = self.priced(model, reply.usage)
+        timing.usage += usage
+        return replace(reply, usage=usage)
+
+    def priced(self, model: Model, usage: Usage | None) -> Usage:
+        """What a call cost, with the name of who was asked and the price."""
+        named = replace(usage or EMPTY, model=model.name)
+        cost = None if usage is None else self.price_of(model.name, usage)
+        return replace(named, cost_nanos=cost)
+
+    def _failed(self, model: Model, usage: Usage | None, *, is_charged: bool) -> Spent:
+        """A call of which nothing came; nobody knows what one costs that had begun."""
+        priced = self.priced(model, usage)
+        if usage is None and not is_charged:
+            priced = replace(priced, cost_nanos=0)
+        return Spent(usage=priced, has_failed=True)
+
+
+def _wait_before_retry(error: Exception) -> bool | float:
+    if isinstance(error, ShownPartly) or not isinstance(error, ModelError):
+        return False
+    if error.kind not in {"retryable", "rate_limited"}:
+        return False
+    return True if error.retry_after_s is None else min(error.retry_after_s, LONGEST_WAIT_S)
+
+
+def since(clock: Clock, started: float) -> int:
+    """Milliseconds since a moment of the clock's `monotonic`."""
+    return round((clock.monotonic() - started) * 1000)

@@ -1,0 +1,43 @@
+"""What model calls cost
+
+Revision ID: 0009
+Revises: 0008
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0009"
+down_revision = "0008"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.create_table(
+        "usage",
+        sa.Column("hour", sa.Integer(), nullable=False),
+        sa.Column("session_key", sa.Text(), nullable=False),
+        sa.Column("epoch", sa.Integer(), nullable=False),
+        sa.Column("user_key", sa.Text(), nullable=False),
+        sa.Column("model", sa.Text(), nullable=False),
+        sa.Column("calls", sa.BigInteger(), nullable=False),
+        sa.Column("failed", sa.BigInteger(), nullable=False),
+        sa.Column("input_tokens", sa.BigInteger(), nullable=False),
+        sa.Column("output_tokens", sa.BigInteger(), nullable=False),
+        sa.Column("cached_tokens", sa.BigInteger(), nullable=False),
+        sa.Column("cache_written_tokens", sa.BigInteger(), nullable=False),
+        sa.Column("cost_nanos", sa.BigInteger(), nullable=False),
+        sa.Column("unpriced", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint(
+            "hour", "session_key", "epoch", "user_key", "model", name=op.f("pk_usage")
+        ),
+    )
+    op.create_index("ix_usage_session", "usage", ["session_key", "epoch"])
+
+
+def downgrade() -> None:
+    op.drop_index("ix_usage_session", "usage")
+    op.drop_table("usage")
