@@ -36,6 +36,7 @@ from clawbot.config_sections import (
     ModelName,
     PoolName,
     ProviderConfig,
+    RemoteModelName,
     RetentionConfig,
     Section,
     TasksConfig,
@@ -67,6 +68,8 @@ class Config(Section):
     can share a PostgreSQL database, each with a state dir of its own."""
     model: ModelName
     """PROVIDER:NAME, or offline (built in, without any network)."""
+    fallbacks: tuple[RemoteModelName, ...] = ()
+    """Models that answer, one after the other, while the model of a session does not work."""
     providers: dict[str, ProviderConfig] = Field(default={})
     """Providers of models by name."""
     instructions: str = ""
@@ -323,6 +326,7 @@ class _Reader:
         used: list[tuple[KeyPath, str]] = [(("model",), config.model)]
         if config.compaction.model:
             used.append((("compaction", "model"), config.compaction.model))
+        used += [(("fallbacks", number), name) for number, name in enumerate(config.fallbacks)]
         used += [(("channels", c.name, "model"), c.model) for c in channels.values() if c.model]
         for path, model in used:
             problem = config.model_problem(model, path)

@@ -55,12 +55,19 @@ def _model_name(name: str) -> str:
     return name
 
 
+def _remote_model_name(name: str) -> str:
+    if name == OFFLINE_MODEL:
+        raise ValueError("the offline model is never a fallback; want PROVIDER:NAME")
+    return _model_name(name)
+
+
 Text = Annotated[str, StringConstraints(min_length=1)]
 HttpUrlText = Annotated[str, StringConstraints(pattern=r"^https?://[^/]")]
 FolderPath = Annotated[Path, AfterValidator(_in_folder)]
 ExistingFile = Annotated[Path, AfterValidator(_in_folder), AfterValidator(_existing_file)]
 ModelName = Annotated[str, AfterValidator(_model_name)]
 PoolName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
+RemoteModelName = Annotated[str, AfterValidator(_remote_model_name)]
 Seconds = Annotated[float, Field(gt=0)]
 Temperature = Annotated[float, Field(ge=0, le=2)]
 
@@ -89,6 +96,10 @@ class ProviderConfig(Section):
     """The wire format; known for known providers, else openai-chat."""
     context_tokens: int | None = Field(default=None, ge=2048)
     """How much its models take in; left out, what is known of a model, else 32768."""
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    """How many calls each worker process makes in a minute; more of them wait. Left out, any."""
+    tokens_per_minute: int | None = Field(default=None, ge=1000)
+    """How many tokens, in and out, each worker process uses in a minute; left out, any number."""
 
 
 class TurnOverrides(Section):

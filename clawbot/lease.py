@@ -7,6 +7,7 @@ others take its work over. It judges that by its own monotonic clock, never by t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -15,6 +16,15 @@ from clawbot.ports import Clock, Store
 from clawbot.store import processes
 
 log = structlog.get_logger(__name__)
+
+
+Facts = Callable[[], Mapping[str, str]]
+"""What a process has to tell `status` of itself now, by what it concerns: troubles alone."""
+
+
+def no_facts() -> Mapping[str, str]:
+    """Nothing to tell."""
+    return {}
 
 
 class Heartbeat:
@@ -29,6 +39,7 @@ class Heartbeat:
         *,
         interval_s: float,
         lease_s: float,
+        facts: Facts = no_facts,
     ) -> None:
         self.process_id = process_id
         self._store = store
@@ -36,6 +47,7 @@ class Heartbeat:
         self._role = role
         self._interval_s = interval_s
         self._lease_s = lease_s
+        self._facts = facts
         self._beaten = clock.monotonic()
 
     @property
@@ -68,7 +80,8 @@ class Heartbeat:
 
     async def _beat(self) -> None:
         started = self._clock.monotonic()
-        await self._store.write(lambda tx: processes.beat(tx, self.process_id, self._role))
+        facts = dict(self._facts())
+        await self._store.write(lambda tx: processes.beat(tx, self.process_id, self._role, facts))
         self._beaten = started
 
     async def _reap(self) -> None:

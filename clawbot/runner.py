@@ -24,7 +24,7 @@ from clawbot.agent.saved import SavedTexts, saved_dir
 from clawbot.agent.tokens import TokenCounter
 from clawbot.budgets import TurnBudget
 from clawbot.config import Config
-from clawbot.config_sections import ProviderConfig
+from clawbot.config_sections import OFFLINE_MODEL, ProviderConfig
 from clawbot.errors import ConfigError, ModelError
 from clawbot.history import ToolSpec
 from clawbot.journal import StoreJournal
@@ -81,7 +81,8 @@ class SessionRunner:
         name = claim.session.channel or claim.rows[-1].channel
         channel = self.config.channels.get(name)
         settings = settle(self.config, name, claim.settings)
-        model = await self._model(settings.model)
+        models = [await self._model(one) for one in self._names(settings.model)]
+        model = models[0]
         saved = SavedTexts(root=saved_dir(self.config.state_dir, claim.session))
         around = await self._surroundings(claim, name, saved)
         sent = [file for row in claim.rows for file in row.attachments]
@@ -128,7 +129,7 @@ class SessionRunner:
         try:
             memory = await self._memory(claim, journal, settings, pinned, saved, bound.specs)
             answer = await _with(self.agent, settings).run(
-                model=model,
+                models=models,
                 memory=memory,
                 tools=bound,
                 journal=journal,
@@ -143,6 +144,11 @@ class SessionRunner:
         if memory.fold_through:
             self.compactor.want(_job(claim, memory.fold_through, memory.room_tokens, model.name))
         return answer
+
+    def _names(self, name: str) -> list[str]:
+        """The model of a session, and those that answer while it does not work."""
+        others = [one for one in self.config.fallbacks if name not in {one, OFFLINE_MODEL}]
+        return [name, *others]
 
     async def _model(self, name: str) -> Model:
         try:
@@ -161,6 +167,10 @@ class SessionRunner:
     ) -> WorkingMemory:
         """The working memory of the turn, with what the session has to remember."""
         model = memory_model(self.config, settings.model)
+        # A request must fit whoever answers it.
+        names = self._names(settings.model)
+        windows = [memory_model(self.config, name).size.window_tokens for name in names]
+        model = replace(model, size=replace(model.size, window_tokens=min(windows)))
         if settings.request_tokens is not None:
             tokens = min(settings.request_tokens, model.size.window_tokens)
             model = replace(model, size=replace(model.size, window_tokens=tokens))

@@ -17,9 +17,10 @@ from typing import Self
 
 import structlog
 
+from clawbot.agent.calling import Caller, Timing
 from clawbot.agent.summary import Chunk, next_chunk, summary_request, usable
 from clawbot.errors import ModelError, StoreUnavailable
-from clawbot.history import Spent, Usage
+from clawbot.history import Spent
 from clawbot.ports import Clock, Model, Store, Transaction
 from clawbot.recollection import Summary
 from clawbot.session_key import SessionKey
@@ -67,8 +68,7 @@ class NoSummary(Exception):
 class Compactor:
     """Writes the summaries of one worker process. Leaving its context ends what runs.
 
-    get_model: the model that writes for a session's model; None = no summaries. priced: see
-    `calling.Caller`.
+    get_model: the model that writes for a session's model; None = no summaries.
     """
 
     def __init__(
@@ -77,13 +77,13 @@ class Compactor:
         clock: Clock,
         get_model: Callable[[str], Awaitable[Model | None]],
         limits: CompactionLimits,
-        priced: Callable[[Model, Usage | None], Usage],
+        caller: Caller,
     ) -> None:
         self._store = store
         self._clock = clock
         self._get_model = get_model
         self._limits = limits
-        self._priced = priced
+        self._caller = caller
         self._room = asyncio.Semaphore(limits.at_once)
         self._running: dict[SessionKey, asyncio.Task[None]] = {}
 
@@ -214,9 +214,14 @@ class Compactor:
 
     async def _fold(self, model: Model, earlier: str, record: str, spent: list[Spent]) -> str:
         request = summary_request(earlier, record, self._limits.summary_tokens)
-        async with asyncio.timeout(self._limits.timeout_s):
-            reply = await model.reply(request, lambda _piece: None)
-        spent.append(Spent(usage=self._priced(model, reply.usage)))
+        timing = Timing()
+        try:
+            async with asyncio.timeout(self._limits.timeout_s):
+                reply = await self._caller.call(model, request, lambda _text: None, timing)
+        finally:
+            spent += timing.lost
+        if reply.usage is not None:
+            spent.append(Spent(usage=reply.usage))
         text = usable(reply.text, f"{earlier}\n{record}", self._limits.summary_tokens)
         if text is None:
             raise NoSummary

@@ -84,7 +84,7 @@ class Agent:
     async def run(
         self,
         *,
-        model: Model,
+        models: Sequence[Model],
         memory: WorkingMemory,
         tools: Tools,
         journal: Journal,
@@ -94,11 +94,12 @@ class Agent:
     ) -> Answer:
         """Run a turn from where its journal stands.
 
+        models: who answers; each is asked when those before it do not work.
         may_spend: asked before each model call; it raises ModelError when a budget is spent.
 
         Raise ModelError, LeaseLost, TurnStopped or TurnParked.
         """
-        turn_id, timing.model = journal.turn_id, model.name
+        turn_id, timing.model = journal.turn_id, models[0].name
         await self._settle_calls(tools, journal, memory, timing)
         mine = [entry for entry in memory.entries if entry.turn_id == turn_id]
         texts = [entry.text for entry in mine if entry.kind is EntryKind.ASSISTANT]
@@ -107,7 +108,7 @@ class Agent:
         for step in range(first, self.limits.max_steps):
             if _ends_silently(memory.entries):
                 return Answer(entries=(), texts=(), memory=memory.state)
-            reply = await self._next_reply(model, memory, reporter, texts, timing, may_spend)
+            reply = await self._next_reply(models, memory, reporter, texts, timing, may_spend)
             entries = _step_entries(reply, turn_id, step)
             if reply.text:
                 texts.append(reply.text)
@@ -123,7 +124,7 @@ class Agent:
 
     async def _next_reply(
         self,
-        model: Model,
+        models: Sequence[Model],
         memory: WorkingMemory,
         reporter: Reporter,
         texts: Sequence[str],
@@ -138,14 +139,15 @@ class Agent:
             await may_spend()
             request = await memory.request()
             try:
-                reply = await self.caller.reply(model, request, shown, timing)
+                reply = await self.caller.reply(models, request, shown, timing)
             except ModelError as error:
                 if isinstance(error, ShownPartly) or error.kind != "overflow":
                     raise
                 if not memory.shrink():
                     raise
             else:
-                memory.learn(reply.usage)
+                if timing.model == models[0].name:
+                    memory.learn(reply.usage)  # another model counts otherwise
                 return reply
 
     async def _call_tools(

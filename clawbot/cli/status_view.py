@@ -104,6 +104,9 @@ def show(status: Status, supervisor_pid: int | None) -> None:
             "or nothing runs. Nothing is acknowledged meanwhile; it goes on by itself.",
             style="bold",
         )
+    for row in status.processes:
+        for name, told in row["facts"].items():
+            console.print(f"{row['role']} (pid {row['pid']}): {name} {told}", markup=False)
     channels = Table("channel", "state", "last in", "last out", "what", title="Channels")
     live = {row["id"] for row in status.processes}
     for row in status.channels:

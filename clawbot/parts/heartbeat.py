@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from clawbot.config import Config
-from clawbot.lease import Heartbeat
+from clawbot.lease import Facts, Heartbeat, no_facts
 from clawbot.ports import Clock, Store
 
 
 def heartbeat_of(
-    config: Config, store: Store, clock: Clock, process_id: str, role: str
+    config: Config,
+    store: Store,
+    clock: Clock,
+    process_id: str,
+    role: str,
+    facts: Facts = no_facts,
 ) -> Heartbeat:
     """The heartbeat that a part begins before it claims anything."""
     return Heartbeat(
@@ -18,4 +23,5 @@ def heartbeat_of(
         role,
         interval_s=config.limits.heartbeat_s,
         lease_s=config.limits.lease_s,
+        facts=facts,
     )

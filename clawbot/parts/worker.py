@@ -7,10 +7,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
-from clawbot.agent.calling import Caller
+from clawbot.agent.calling import LONGEST_WAIT_S, Caller
 from clawbot.agent.compaction import CompactionLimits, Compactor
+from clawbot.agent.limiter import Limiter
 from clawbot.agent.loop import Agent, LoopLimits
 from clawbot.agent.models import ModelPool
+from clawbot.agent.outages import Outages
 from clawbot.agent.tokens import TokenCounter, open_counter
 from clawbot.clock import SystemClock
 from clawbot.config import Config
@@ -38,6 +40,8 @@ async def open_worker(
         clock=clock,
         first_token_timeout_s=config.turns.first_token_timeout_s,
         price_of=prices.of,
+        limiter=Limiter(clock, config.providers, LONGEST_WAIT_S),
+        outages=Outages(clock),
     )
     async with (
         ModelPool(config.providers) as models,
@@ -45,9 +49,10 @@ async def open_worker(
         _compactor(config, store, clock, models, caller) as compactor,
         open_tools(config, clock, more_tools) as tools,
     ):
-        await models.get(config.model)  # a bad key or provider shows now, not at the first message
-        # Data about all models is loaded now, beside the event loop.
-        await asyncio.to_thread(memory_model, config, config.model)
+        for name in (config.model, *config.fallbacks):
+            await models.get(name)  # a bad key or provider shows now, not at the first message
+            # Data about all models is loaded now, beside the event loop.
+            await asyncio.to_thread(memory_model, config, name)
         await asyncio.to_thread(prices.of, config.model, EMPTY)
         runner = SessionRunner(
             config=config,
@@ -69,7 +74,7 @@ async def open_worker(
         yield Worker(
             store,
             clock,
-            heartbeat_of(config, store, clock, process_id, "worker"),
+            heartbeat_of(config, store, clock, process_id, "worker", caller.outages.facts),
             runner,
             WorkerLimits(
                 turns=config.turns.per_worker,
@@ -100,7 +105,7 @@ def _compactor(
         timeout_s=section.timeout_s,
         at_once=section.at_once,
     )
-    return Compactor(store, clock, model_for, limits, caller.priced)
+    return Compactor(store, clock, model_for, limits, caller)
 
 
 async def _counter(config: Config) -> TokenCounter:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sqlalchemy import delete, select, update
@@ -23,7 +24,9 @@ from clawbot.store.topics import TURNS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessRow:
-    """A process as `status` shows it; `age_ms` is the time since its last heartbeat."""
+    """A process as `status` shows it; `age_ms` is the time since its last heartbeat. facts: what it
+    has to tell, by what it concerns.
+    """
 
     id: str
     role: str
@@ -31,10 +34,13 @@ class ProcessRow:
     pid: int
     started_ms: int
     age_ms: int
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
-def beat(tx: Transaction, process_id: str, role: str) -> None:
-    """Say that this process lives; the first beat registers it."""
+def beat(
+    tx: Transaction, process_id: str, role: str, facts: Mapping[str, str] | None = None
+) -> None:
+    """Say that this process lives, and how it is; the first beat registers it."""
     now = tx.lease_ms()
     tx.conn.execute(
         tx.insert(processes)
@@ -45,8 +51,11 @@ def beat(tx: Transaction, process_id: str, role: str) -> None:
             pid=os.getpid(),
             started_ms=now,
             heartbeat_ms=now,
+            facts=facts or None,
         )
-        .on_conflict_do_update(index_elements=["id"], set_={"heartbeat_ms": now})
+        .on_conflict_do_update(
+            index_elements=["id"], set_={"heartbeat_ms": now, "facts": facts or None}
+        )
     )
 
 
@@ -105,6 +114,7 @@ def live(tx: Transaction) -> list[ProcessRow]:
             pid=row["pid"],
             started_ms=row["started_ms"],
             age_ms=now - row["heartbeat_ms"],
+            facts=row["facts"] or {},
         )
         for row in rows
     ]

@@ -9,17 +9,20 @@ from dataclasses import dataclass, field, replace
 import pytest
 import structlog
 
+from clawbot.agent.calling import Caller
 from clawbot.agent.compaction import (
     MOST_CHUNKS,
     CompactionJob,
     CompactionLimits,
     Compactor,
 )
+from clawbot.agent.limiter import Limiter
+from clawbot.agent.outages import Outages
 from clawbot.agent.summary import next_chunk, usable
 from clawbot.agent.tokens import estimate
 from clawbot.errors import ModelError
-from clawbot.history import Entry, EntryKind, ModelReply, ModelRequest, Usage
-from clawbot.ports import Model, Store
+from clawbot.history import Entry, EntryKind, ModelReply, ModelRequest
+from clawbot.ports import Store
 from clawbot.recollection import FOR_ANY_WINDOW, MemoryState, Reach, Recollection, Summary
 from clawbot.session_key import SessionKey
 from clawbot.store import deletion, history, memories, sessions, stops, summaries
@@ -77,12 +80,15 @@ def compactor(store: Store, model: Summariser | None, clock: SetClock | None = N
     async def get_model(_name: str) -> Summariser | None:
         return model
 
-    return Compactor(store, clock or SetClock(), get_model, LIMITS, priced)
-
-
-def priced(model: Model, usage: Usage | None) -> Usage:
-    """A thousand nanos a call."""
-    return replace(usage or Usage(), model=model.name, cost_nanos=1000)
+    clock = clock or SetClock()
+    caller = Caller(
+        clock=clock,
+        first_token_timeout_s=20,
+        price_of=lambda _model, _usage: 1000,
+        limiter=Limiter(clock, {}, 0),
+        outages=Outages(clock),
+    )
+    return Compactor(store, clock, get_model, LIMITS, caller)
 
 
 async def job(store: Store, key: SessionKey = KEY, *, epoch: int = 0) -> CompactionJob:

@@ -22,6 +22,7 @@ processes = Table(
     Column("pid", BigInteger, nullable=False),
     Column("started_ms", BigInteger, nullable=False),
     Column("heartbeat_ms", BigInteger, nullable=False),
+    Column("facts", JSON(none_as_null=True)),  # its troubles, by what they concern
 )
 
 channel_state = Table(

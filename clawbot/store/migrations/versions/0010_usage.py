@@ -1,7 +1,7 @@
-"""What model calls cost
+"""What model calls cost; what a process has to tell of itself
 
-Revision ID: 0009
-Revises: 0008
+Revision ID: 0010
+Revises: 0009
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0009"
-down_revision = "0008"
+revision = "0010"
+down_revision = "0009"
 branch_labels = None
 depends_on = None
 
@@ -36,8 +36,10 @@ def upgrade() -> None:
         ),
     )
     op.create_index("ix_usage_session", "usage", ["session_key", "epoch"])
+    op.add_column("processes", sa.Column("facts", sa.JSON(none_as_null=True), nullable=True))
 
 
 def downgrade() -> None:
+    op.drop_column("processes", "facts")
     op.drop_index("ix_usage_session", "usage")
     op.drop_table("usage")
