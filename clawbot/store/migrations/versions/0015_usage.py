@@ -1,7 +1,7 @@
 """What model calls cost; what a process has to tell of itself
 
-Revision ID: 0010
-Revises: 0009
+Revision ID: 0015
+Revises: 0014
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0010"
-down_revision = "0009"
+revision = "0015"
+down_revision = "0014"
 branch_labels = None
 depends_on = None
 
