@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection, Executable, Result, Table
 from sqlalchemy.dialects.postgresql import Insert as PostgresInsert
 from sqlalchemy.dialects.sqlite import Insert as SqliteInsert
 
@@ -55,9 +55,9 @@ class Clock(Protocol):
 
 # -- the store -------------------------------------------------------------------------------------
 
-
-InsertOf = Callable[[Table], Any]
-"""Makes an INSERT of a database's dialect (`SqliteInsert`, `PostgresInsert`)."""
+Parameters = Mapping[str, Any]
+Rows = Result[*tuple[Any, ...]]
+InsertOf = Callable[[Table], Any]  # makes an INSERT of a database's dialect
 
 
 class Transaction(Protocol):
@@ -73,10 +73,12 @@ class Transaction(Protocol):
         """An INSERT of this database's dialect, with `on_conflict_do_update` and `_nothing`."""
         ...
 
+    def run(self, statement: Executable, of: Parameters | Sequence[Parameters]) -> Rows:
+        """Run a statement that lives as long as its module; `conn.execute` is for all others."""
+        ...
+
     def prepared(self, build: Callable[[InsertOf], T]) -> T:
-        """The statement that `build`, a plain function of this database's `insert`, makes; it is
-        made once and kept under `build`: building one costs more than running it.
-        """
+        """The statement that `build`, a plain function, makes of this database's `insert`, once."""
         ...
 
     def lease_ms(self) -> int:
@@ -89,12 +91,10 @@ Unit = Callable[[Transaction], T]
 
 
 class Wakeup(Protocol):
-    """One listener's ear for the doorbell."""
+    """One listener's ear. A ring can be lost: callers look again at the latest after a second."""
 
     async def wait(self, timeout_s: float) -> bool:
-        """Wait for a ring, at most `timeout_s`; a ring since the last wait returns at once. False =
-        none came, but a ring can be lost: callers look again at the latest after a second.
-        """
+        """Wait at most `timeout_s` for a ring since the last wait; False = none came."""
         ...
 
     def close(self) -> None:
@@ -138,9 +138,8 @@ its notes, and only one at a time changes a note. Raises StoreUnavailable.
 """
 
 Amend = Callable[[Amendment], Awaitable[bool]]
-"""Change or withdraw a message that no turn has taken up; False when there is none such.
-
-It may be called twice. Raises StoreUnavailable as `Accept` does.
+"""Change or withdraw a message that no turn has taken up; False when there is none such. It may be
+called twice. Raises StoreUnavailable as `Accept` does.
 """
 
 

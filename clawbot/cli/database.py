@@ -143,14 +143,18 @@ def _refuse_in_use(engine: Engine, config: Config) -> None:
     from clawbot.store.copying import has_schema
     from clawbot.store.engine import SqliteTransaction
     from clawbot.store.postgres import PostgresTransaction
+    from clawbot.store.statements import Statements
 
-    is_postgres = engine.dialect.name == "postgresql"
-    transaction = PostgresTransaction if is_postgres else SqliteTransaction
     with engine.connect() as connection:
         if not has_schema(connection):
             return
         lease_ms = config.limits.lease_s * 1000
-        found = processes.live(transaction(connection, {}))
+        is_postgres = engine.dialect.name == "postgresql"
+        found = processes.live(
+            PostgresTransaction(connection, {})
+            if is_postgres
+            else SqliteTransaction(connection, Statements(engine.dialect))
+        )
         names = ", ".join(row.id for row in found if row.age_ms < lease_ms)
     if names:
         raise RequestRefused(

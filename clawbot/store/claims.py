@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
-from sqlalchemy import RowMapping, Select, bindparam, func, insert, or_, select, update
+from sqlalchemy import RowMapping, Select, bindparam, func, insert, or_, select, text, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from clawbot import seed
@@ -59,6 +59,8 @@ _OPEN_TURN = select(turns).where(
     turns.c.session_key == bindparam("of_key"), turns.c.ended_ms.is_(None)
 )
 _INSERT_TURN = insert(turns)
+_SAVEPOINT = text("SAVEPOINT claim")
+_UNDO, _RELEASE = text("ROLLBACK TO SAVEPOINT claim"), text("RELEASE SAVEPOINT claim")
 _CLAIM_ROWS = (
     update(inbox)
     .where(inbox.c.id.in_(bindparam("ids", expanding=True)))
@@ -141,7 +143,10 @@ def claim(
     while True:
         crowded = [chat for chat, count in counts.items() if count >= per_chat]
         wanted = {"most": limit - len(claims), "now": now_ms}
-        rows = tx.conn.execute(_beside(crowded, pools), wanted).mappings().all()
+        if crowded or pools:
+            rows = tx.conn.execute(_beside(crowded, pools), wanted).mappings().all()
+        else:
+            rows = tx.run(_DUE, wanted).mappings().all()
         is_crowded = False
         for session in rows:
             chat = SessionKey.parse(session["key"]).chat
@@ -176,17 +181,17 @@ def _try_session(
     compose: Compose,
     queue_of: QueueOf,
 ) -> Claim | None:
-    tx.conn.exec_driver_sql("SAVEPOINT claim")
+    tx.run(_SAVEPOINT, {})
     try:
         taken = _claim_session(tx, session, worker, now_ms, context_rows, compose, queue_of)
     except SQLAlchemyError:
         raise  # the database's own faults concern everybody
     except Exception:
-        tx.conn.exec_driver_sql("ROLLBACK TO SAVEPOINT claim")
+        tx.run(_UNDO, {})
         log.exception("session_not_claimed", session=session["key"])
         _set(tx, session, wait_until_ms=now_ms + TRY_AGAIN_MS)
         taken = None
-    tx.conn.exec_driver_sql("RELEASE SAVEPOINT claim")
+    tx.run(_RELEASE, {})
     return taken
 
 
@@ -205,7 +210,7 @@ def _claim_session(
     compose: Compose,
     queue_of: QueueOf,
 ) -> Claim | None:
-    turn = tx.conn.execute(_OPEN_TURN, {"of_key": session["key"]}).mappings().one_or_none()
+    turn = tx.run(_OPEN_TURN, {"of_key": session["key"]}).mappings().one_or_none()
     if turn is not None:
         if turn["state"] == "parked":
             until_ms = approvals.waits_until(tx, turn["id"], now_ms)
@@ -293,7 +298,7 @@ def _begin(
         now_ms=now_ms,
     )
     turn_id = uuid.uuid4().hex
-    tx.conn.execute(
+    tx.run(
         _INSERT_TURN,
         {
             "id": turn_id,
@@ -307,7 +312,7 @@ def _begin(
             "started_ms": now_ms,
         },
     )
-    tx.conn.execute(_CLAIM_ROWS, {"ids": [row.id for row in rows], "of_turn": turn_id})
+    tx.run(_CLAIM_ROWS, {"ids": [row.id for row in rows], "of_turn": turn_id})
     number = numbers.last_seq - len(entries)
     events.append(tx, key, number, numbers.epoch, "turn_started", {"turn": turn_id}, now_ms)
     stamped = [replace(entry, turn_id=turn_id) for entry in entries]

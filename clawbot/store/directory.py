@@ -7,7 +7,7 @@ from sqlalchemy import bindparam, select
 from clawbot.messages import InboundMessage, Place
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
-from clawbot.store.outbox import learn_alias
+from clawbot.store import threads
 from clawbot.store.schema import aliases, places
 from clawbot.store.schema import sessions as session_rows
 
@@ -34,14 +34,14 @@ class StoredDirectory:
     def alias_of(self, channel: str, chat_id: str, thread: str) -> str | None:
         """See `router.Directory`. A thread whose root began a session here is joined to it now."""
         params = {"of_channel": channel, "of_chat": chat_id, "of_thread": thread}
-        found: str | None = self._tx.conn.execute(_ALIAS, params).scalar_one_or_none()
+        found: str | None = self._tx.run(_ALIAS, params).scalar_one_or_none()
         root = self._message.thread_root
         if found is not None or root is None or root == thread:
             return found
         by_root = str(SessionKey.of_chat(channel, chat_id, thread=root))
         if not self.has_session(by_root):
             return None
-        learn_alias(self._tx, channel, chat_id, thread, by_root, self._now_ms)
+        threads.learn(self._tx, channel, chat_id, thread, by_root, self._now_ms)
         return by_root
 
     def active_session(self, place: Place) -> str | None:
@@ -51,7 +51,7 @@ class StoredDirectory:
             "of_chat": place.chat_id,
             "of_thread": place.thread or "",
         }
-        chosen: str | None = self._tx.conn.execute(_ACTIVE, params).scalar_one_or_none()
+        chosen: str | None = self._tx.run(_ACTIVE, params).scalar_one_or_none()
         return chosen
 
     def has_session(self, key: str) -> bool:

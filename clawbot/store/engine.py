@@ -21,18 +21,19 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from sqlalchemy import Connection, Engine, Table, create_engine, event
+from sqlalchemy import Connection, Engine, Executable, Table, create_engine, event
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import Insert
 from sqlalchemy.pool import NullPool
 
 from clawbot.errors import StartupError, StoreAway, startup_error_of
-from clawbot.ports import InsertOf, Store, Transaction, Unit, Wakeup
+from clawbot.ports import InsertOf, Parameters, Rows, Store, Transaction, Unit, Wakeup
 from clawbot.store.checkpoints import Checkpoints
 from clawbot.store.doorbell import Doorbell
 from clawbot.store.group_commit import GroupCommit, Readers
+from clawbot.store.statements import Statements
 
 T = TypeVar("T")
 
@@ -43,10 +44,11 @@ READERS = 4
 class SqliteTransaction:
     """One transaction on the embedded store; see `ports.Transaction`."""
 
-    __slots__ = ("_statements", "conn", "rings")
+    __slots__ = ("_driver", "_statements", "conn", "rings")
 
-    def __init__(self, conn: Connection, statements: dict[Callable[..., Any], Any]) -> None:
+    def __init__(self, conn: Connection, statements: Statements) -> None:
         self.conn = conn
+        self._driver = _driver(conn)
         self._statements = statements
         self.rings: set[str] = set()
 
@@ -58,13 +60,13 @@ class SqliteTransaction:
         """An INSERT with `on_conflict_…`."""
         return sqlite.insert(table)
 
+    def run(self, statement: Executable, of: Parameters | Sequence[Parameters]) -> Rows:
+        """Run a statement that lives as long as the process."""
+        return self._statements.run(self._driver, statement, of)
+
     def prepared(self, build: Callable[[InsertOf], T]) -> T:
         """A statement that is made once for the store."""
-        statement = self._statements.get(build)
-        if statement is None:
-            statement = self._statements[build] = build(sqlite.insert)
-        made: T = statement
-        return made
+        return self._statements.prepared(build)
 
     def lease_ms(self) -> int:
         """The host's clock: all processes of this store are on one host."""
@@ -140,7 +142,7 @@ class SqliteDatabase:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._statements: dict[Callable[..., Any], Any] = {}
+        self._statements = Statements(engine.dialect)
         self._checkpoints = Checkpoints(Path(engine.url.database or ""))
 
     def connect(self) -> Connection:
@@ -154,23 +156,26 @@ class SqliteDatabase:
     def begin(self, conn: Connection, *, reads: bool) -> None:
         """Take the lock at once when something is to be written, waiting for who holds it."""
         if reads:
-            conn.exec_driver_sql("BEGIN")
+            self.control(conn, "BEGIN")
         else:
-            while_busy(lambda: conn.exec_driver_sql("BEGIN IMMEDIATE"))
+            while_busy(lambda: self.control(conn, "BEGIN IMMEDIATE"))
 
     def commit(self, conn: Connection, rings: set[str]) -> None:  # noqa: ARG002 - rung afterwards
         """Commit, durably."""
-        while_busy(lambda: conn.exec_driver_sql("COMMIT"))
+        while_busy(lambda: self.control(conn, "COMMIT"))
+
+    def control(self, conn: Connection, statement: str) -> None:
+        """Say something about the transaction itself."""
+        self._statements.control(_driver(conn), statement)
 
     def is_open(self, conn: Connection) -> bool:
         """Whether SQLite has not rolled the transaction back by itself."""
-        raw: sqlite3.Connection = conn.connection.driver_connection  # type: ignore[assignment]
-        return raw.in_transaction
+        return _driver(conn).in_transaction
 
     def roll_back(self, conn: Connection) -> bool:
         """End the transaction, if SQLite has not."""
         if self.is_open(conn):
-            conn.exec_driver_sql("ROLLBACK")
+            self.control(conn, "ROLLBACK")
         return True
 
     def idle(self, conn: Connection) -> None:
@@ -197,6 +202,11 @@ class SqliteDatabase:
     def close(self) -> None:
         """Leave the checkpoints to another process."""
         self._checkpoints.close()
+
+
+def _driver(conn: Connection) -> sqlite3.Connection:
+    driver: sqlite3.Connection = conn.connection.driver_connection  # type: ignore[assignment]
+    return driver
 
 
 def _origin(error: BaseException) -> BaseException:

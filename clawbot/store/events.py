@@ -68,7 +68,7 @@ def append(
         "data": data,
         "at_ms": now_ms,
     }
-    tx.conn.execute(_INSERT, row)
+    tx.run(_INSERT, row)
     tx.ring(EVENTS)
 
 

@@ -58,6 +58,10 @@ class Database(Protocol):
         """Commit; `rings` may travel with it."""
         ...
 
+    def control(self, conn: Connection, statement: str) -> None:
+        """Say something about the transaction itself, such as SAVEPOINT."""
+        ...
+
     def is_open(self, conn: Connection) -> bool:
         """Whether the transaction can go on behind a savepoint."""
         ...
@@ -242,18 +246,18 @@ class GroupCommit:
         for job in batch:
             transaction = self._database.transaction(conn)
             job.error = job.result = None
-            conn.exec_driver_sql("SAVEPOINT unit")
+            self._database.control(conn, "SAVEPOINT unit")
             try:
                 job.result = job.unit(transaction)
             except BaseException as error:
                 if self._database.is_conflict(error) or not self._database.is_open(conn):
                     raise
-                conn.exec_driver_sql("ROLLBACK TO SAVEPOINT unit")
+                self._database.control(conn, "ROLLBACK TO SAVEPOINT unit")
                 if self._database.is_fault(error):
                     error = StoreUnavailable(self._database.plain(error))
                 job.error = error
                 transaction.rings.clear()
-            conn.exec_driver_sql("RELEASE SAVEPOINT unit")
+            self._database.control(conn, "RELEASE SAVEPOINT unit")
             rings |= transaction.rings
         self._database.commit(conn, rings)
         return rings

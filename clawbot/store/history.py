@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 
 from sqlalchemy import RowMapping, bindparam, insert, select
 
@@ -13,6 +13,7 @@ from clawbot.session_key import SessionKey
 from clawbot.store.schema import messages
 
 _INSERT = insert(messages)
+_ENTRY = tuple(field.name for field in fields(Entry))
 _EPOCH = select(messages).where(
     messages.c.session_key == bindparam("of_session"), messages.c.epoch == bindparam("of_epoch")
 )
@@ -40,13 +41,16 @@ def append(
         for offset, entry in enumerate(entries)
     ]
     if stored:
-        rows = []
-        for entry in stored:
-            row = asdict(entry) | {"session_key": str(key), "epoch": epoch}
-            row["kind"] = entry.kind.value
-            rows.append(row)
-        tx.conn.execute(_INSERT, rows)
+        tx.run(_INSERT, [_row_of(entry, str(key), epoch) for entry in stored])
     return stored
+
+
+def _row_of(entry: Entry, session_key: str, epoch: int) -> dict[str, object]:
+    # Not by `asdict`, which copies every value: this runs several times a message.
+    values = {name: getattr(entry, name) for name in _ENTRY}
+    usage = None if entry.usage is None else asdict(entry.usage)
+    more = {"session_key": session_key, "epoch": epoch, "kind": entry.kind.value, "usage": usage}
+    return values | more
 
 
 _ANY = select(messages.c.seq).where(
@@ -63,7 +67,7 @@ def has_begun(tx: Transaction, key: SessionKey, epoch: int) -> bool:
 def load(tx: Transaction, key: SessionKey, epoch: int, *, newest: int) -> list[Entry]:
     """The newest entries of an epoch, oldest first; the cost does not depend on those before."""
     params = {"of_session": str(key), "of_epoch": epoch, "most": newest}
-    return [entry_of(row) for row in tx.conn.execute(_NEWEST, params).mappings()][::-1]
+    return [entry_of(row) for row in tx.run(_NEWEST, params).mappings()][::-1]
 
 
 def newest_first(tx: Transaction, key: SessionKey, epoch: int) -> Iterator[Entry]:

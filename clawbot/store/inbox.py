@@ -93,10 +93,10 @@ def row_of(row: RowMapping) -> InboxRow:
 def known(tx: Transaction, message: InboundMessage) -> RowMapping | None:
     """The row that this message, or an earlier delivery of it, already has."""
     by_identity = {"channel": message.channel, "identity": message.identity}
-    row = tx.conn.execute(_BY_IDENTITY, by_identity).mappings().one_or_none()
+    row = tx.run(_BY_IDENTITY, by_identity).mappings().one_or_none()
     if row is None and message.transport_ids:
         by_id = {"channel": message.channel, "ids": list(message.transport_ids)}
-        row = tx.conn.execute(_BY_TRANSPORT_ID, by_id).mappings().one_or_none()
+        row = tx.run(_BY_TRANSPORT_ID, by_id).mappings().one_or_none()
     return row
 
 
@@ -133,7 +133,7 @@ def put(
 
     Raise StoredMeanwhile when another process stored the same message since it was looked for.
     """
-    row_id: int | None = tx.conn.execute(
+    row_id: int | None = tx.run(
         tx.prepared(_putting),
         {
             "channel": message.channel,
@@ -174,7 +174,7 @@ def put(
             }
             for transport_id in message.transport_ids
         ]
-        tx.conn.execute(tx.prepared(_marking_seen), rows)
+        tx.run(tx.prepared(_marking_seen), rows)
     return row_id
 
 
@@ -346,7 +346,7 @@ _OPEN_ROWS = (
 def open_rows(tx: Transaction, session_key: str, *, limit: int | None = None) -> list[InboxRow]:
     """The session's rows that have not ended, in order of arrival."""
     params = {"of_session": session_key, "most": limit or ALL}
-    return [row_of(row) for row in tx.conn.execute(_OPEN_ROWS, params).mappings()]
+    return [row_of(row) for row in tx.run(_OPEN_ROWS, params).mappings()]
 
 
 def states(tx: Transaction, ids: Sequence[int]) -> dict[int, str]:

@@ -107,7 +107,7 @@ def _is_awaited(tx: Transaction, message: InboundMessage, session_key: str) -> b
 
 def pass_on(tx: Transaction, inbox_id: int, outbox_id: int) -> None:
     """Give a reply the holder and the deadline of the message that it answers."""
-    holder, until_ms = tx.conn.execute(_MARK, {"of_row": inbox_id}).one()
+    holder, until_ms = tx.run(_MARK, {"of_row": inbox_id}).one()
     if holder is not None:
         tx.conn.execute(
             update(outbox)

@@ -115,12 +115,15 @@ def claim(
     none is taken.
     """
     mine = {"of_holder": holder, "now_ms": now_ms}
-    wanted = _FREE.where(outbox.c.chat_id.not_in(crowded)) if crowded else _FREE
-    free = tx.conn.execute(wanted, {**mine, "of_channel": channel, "most": limit})
-    ids = list(free.scalars())
+    wanted = {**mine, "of_channel": channel, "most": limit}
+    if crowded:
+        free = _FREE.where(outbox.c.chat_id.not_in(crowded))
+        ids = list(tx.conn.execute(free, wanted).scalars())
+    else:
+        ids = list(tx.run(_FREE, wanted).scalars())
     if not ids:
         return []
-    tx.conn.execute(_TAKE, {**mine, "ids": ids})
+    tx.run(_TAKE, {**mine, "ids": ids})
     shown = [
         row for row in replies.held(tx, ids, holder) if row.parts or _is_shown(tx, row, now_ms)
     ]

@@ -44,7 +44,7 @@ def recall(
 ) -> Recollection:
     """What a turn begins with; the cost depends on `reach`, not on the length of the history."""
     params = {"of_session": str(key), "of_epoch": epoch}
-    row: Mapping[Any, Any] = tx.conn.execute(_KNOWN, params).mappings().one_or_none() or {}
+    row: Mapping[Any, Any] = tx.run(_KNOWN, params).mappings().one_or_none() or {}
     summary, is_wanted = summaries.of_row(row, "summary_")
     return Recollection(
         entries=tuple(_newest(tx, key, epoch, turn_id, reach)),
@@ -80,7 +80,7 @@ def _belong_together(later: Entry, earlier: Entry) -> bool:
 def find(tx: Transaction, key: SessionKey, epoch: int) -> MemoryState | None:
     """What working memory has learned in an epoch."""
     params = {"of_session": str(key), "of_epoch": epoch}
-    return _state(tx.conn.execute(_FIND, params).mappings().one_or_none() or {})
+    return _state(tx.run(_FIND, params).mappings().one_or_none() or {})
 
 
 def _state(row: Mapping[Any, Any], prefix: str = "") -> MemoryState | None:
@@ -97,7 +97,7 @@ def _state(row: Mapping[Any, Any], prefix: str = "") -> MemoryState | None:
 
 def keep(tx: Transaction, key: SessionKey, epoch: int, state: MemoryState) -> None:
     """Write what working memory has learned; the caller holds the session's lock."""
-    tx.conn.execute(
+    tx.run(
         tx.prepared(_keeping),
         {
             "session_key": str(key),

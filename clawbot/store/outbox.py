@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -20,22 +21,24 @@ from sqlalchemy import (
     Insert,
     RowMapping,
     Text,
-    Update,
     and_,
     bindparam,
     case,
     delete,
+    exists,
     func,
     insert,
+    or_,
     select,
     update,
 )
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from clawbot.errors import LeaseLost
 from clawbot.messages import Choice, MessageRef, OutboundFile, Place, ReplyRoute
 from clawbot.ports import InsertOf, Transaction
-from clawbot.store import places
-from clawbot.store.schema import aliases, outbox, outbox_parts, turns
+from clawbot.store import places, threads
+from clawbot.store.schema import outbox, outbox_parts, turns
 from clawbot.store.topics import draft_topic, outbox_topic
 
 _INSERT = insert(outbox).returning(outbox.c.id)
@@ -50,10 +53,21 @@ _PARTS = select(outbox_parts).where(outbox_parts.c.outbox_id.in_(_IDS))
 _MINE = update(outbox).where(
     outbox.c.id == bindparam("of_row"), outbox.c.holder == bindparam("of_holder")
 )
-_LOCK = _MINE.values(holder=outbox.c.holder)
-_SENDING = _MINE.values(state="sending")
-_POSTED = _MINE.values(has_posted=True, inline_holder=None)
-_POSTED_INLINE = _MINE.values(has_posted=True)
+_LOCK = _MINE.values(holder=outbox.c.holder).returning(outbox.c.id)
+_SENDING = _MINE.values(state="sending").returning(outbox.c.id)
+_POSTED = _MINE.values(has_posted=True, inline_holder=None).returning(outbox.c.id)
+_POSTED_INLINE = _MINE.values(has_posted=True).returning(outbox.c.id)
+_PUT_BACK = _MINE.values(
+    holder=None, tries=outbox.c.tries + 1, next_try_ms=bindparam("new_next_try_ms")
+).returning(outbox.c.id)
+# A streaming row may have been frozen meanwhile; that is never undone.
+_PUT_BACK_TO_PENDING = _PUT_BACK.values(state="pending")
+_NEXT = outbox.alias("next")
+_HAS_NEXT = exists().where(
+    *(_NEXT.c[name] == outbox.c[name] for name in ("channel", "chat_id", "lane_thread")),
+    _NEXT.c.settled_ms.is_(None),
+    _NEXT.c.id != outbox.c.id,
+)
 _NEW_STATE = bindparam("new_state", type_=Text)
 # What was revised since it was read is brought up to date in its chat: see `revisions`.
 _IS_OUTDATED = and_(_NEW_STATE == "sent", outbox.c.revision != bindparam("of_revision"))
@@ -62,7 +76,7 @@ _SETTLE = _MINE.values(
     reason=bindparam("new_reason"),
     holder=None,
     settled_ms=case((_IS_OUTDATED, None), else_=bindparam("now_ms", type_=BigInteger)),
-)
+).returning(or_(_HAS_NEXT, outbox.c.settled_ms.is_(None)))
 _PART = update(outbox_parts).where(
     outbox_parts.c.outbox_id == bindparam("of_row"), outbox_parts.c.part_no == bindparam("no")
 )
@@ -139,7 +153,7 @@ def add(
     file: OutboundFile | None = None,
 ) -> int:
     """Put a reply into the outbox; return its id."""
-    row_id: int = tx.conn.execute(
+    row_id: int = tx.run(
         _INSERT,
         {
             "channel": channel,
@@ -181,9 +195,9 @@ def freeze(
 
 def held(tx: Transaction, ids: Sequence[int], holder: str) -> list[OutboxRow]:
     """The rows of `ids` that `holder` still holds, as they are now, in the order of their ids."""
-    rows = tx.conn.execute(_HELD, {"ids": ids, "of_holder": holder}).mappings()
+    rows = tx.run(_HELD, {"ids": ids, "of_holder": holder}).mappings()
     parts: dict[int, dict[int, Part]] = {}
-    for part in tx.conn.execute(_PARTS, {"ids": ids}).mappings():
+    for part in tx.run(_PARTS, {"ids": ids}).mappings():
         parts.setdefault(part["outbox_id"], {})[part["part_no"]] = _part_of(part)
     return [_row_of(row, parts.get(row["id"], {})) for row in rows]
 
@@ -230,7 +244,7 @@ def begin_part(
     key = part_key(row.id, part_no, row.created_ms)
     values = {"outbox_id": row.id, "part_no": part_no, "key": key, "sent_text": text}
     values["begun_ms"] = now_ms
-    tx.conn.execute(tx.prepared(_beginning), {**values, "state": "sending"})
+    tx.run(tx.prepared(_beginning), {**values, "state": "sending"})
     part = Part(
         part_no=part_no,
         key=key,
@@ -264,9 +278,9 @@ def part_sent(
     _change(tx, row.id, holder, _POSTED_INLINE if row.is_inline else _POSTED)
     part = row.parts[part_no]
     settled = replace(part, state="sent", ref=ref.id)
-    tx.conn.execute(_PART_SENT, {"of_row": row.id, "no": part_no, "new_ref": ref.id})
+    tx.run(_PART_SENT, {"of_row": row.id, "no": part_no, "new_ref": ref.id})
     if ref.thread is not None and row.session_key is not None:
-        learn_alias(tx, row.channel, row.route.chat_id, ref.thread, row.session_key, now_ms)
+        threads.learn(tx, row.channel, row.route.chat_id, ref.thread, row.session_key, now_ms)
     return _with_part(row, settled, row.state)
 
 
@@ -276,14 +290,14 @@ def part_edited(tx: Transaction, row: OutboxRow, holder: str, part_no: int, text
     part = row.parts[part_no]
     edited = replace(part, sent_text=text, edits=part.edits + 1)
     values = {"of_row": row.id, "no": part_no, "new_text": text, "new_edits": edited.edits}
-    tx.conn.execute(_PART_EDITED, values)
+    tx.run(_PART_EDITED, values)
     return _with_part(row, edited, row.state)
 
 
 def part_unknown(tx: Transaction, row: OutboxRow, holder: str, part_no: int) -> None:
     """Record that nobody knows whether the platform took a part."""
     _change(tx, row.id, holder, _LOCK)
-    tx.conn.execute(_PART_UNKNOWN, {"of_row": row.id, "no": part_no})
+    tx.run(_PART_UNKNOWN, {"of_row": row.id, "no": part_no})
 
 
 def put_back(
@@ -302,10 +316,8 @@ def put_back(
                 outbox_parts.c.state == "sending",
             )
         )
-    # A streaming row may have been frozen meanwhile; that is never undone.
-    state = outbox.c.state if row.state == "streaming" else "pending"
-    values = {"holder": None, "tries": outbox.c.tries + 1, "next_try_ms": next_try_ms}
-    _change(tx, row.id, holder, _MINE.values(state=state, **values))
+    statement = _PUT_BACK if row.state == "streaming" else _PUT_BACK_TO_PENDING
+    _change(tx, row.id, holder, statement, {"new_next_try_ms": next_try_ms})
     return replace(row, state="put_back")
 
 
@@ -317,11 +329,11 @@ def settle(
     What was sent was seen at its place.
     """
     told = {"new_state": state, "new_reason": reason, "of_revision": row.revision}
-    values = {**told, "now_ms": now_ms}
-    _change(tx, row.id, holder, _SETTLE, values)
+    has_next = _change(tx, row.id, holder, _SETTLE, {**told, "now_ms": now_ms})
     if state == "sent" and row.session_key is not None and row.visible_no is not None:
         places.mark_seen(tx, places.viewer_of(row.place), row.session_key, row.visible_no)
-    tx.ring(outbox_topic(row.channel))
+    if has_next:
+        tx.ring(outbox_topic(row.channel))
     return replace(row, state=state)
 
 
@@ -329,13 +341,15 @@ def _change(
     tx: Transaction,
     row_id: int,
     holder: str,
-    statement: Update,
+    statement: ReturningUpdate[Any],
     values: Mapping[str, object] | None = None,
-) -> None:
-    """Lock and change a row, which must be the holder's: `statement` is made of `_MINE`."""
+) -> Any:
+    """Lock and change a row, which must be the holder's; return what `statement` returns of it."""
     mine = {"of_row": row_id, "of_holder": holder}
-    if tx.conn.execute(statement, {**mine, **(values or {})}).rowcount != 1:
+    changed = tx.run(statement, {**mine, **(values or {})}).one_or_none()
+    if changed is None:
         raise LeaseLost(f"outbox row {row_id} is not held by {holder}")
+    return changed[0]
 
 
 # -- everybody's side ------------------------------------------------------------------------------
@@ -372,19 +386,6 @@ def _free(tx: Transaction, whose: ColumnElement[bool]) -> None:
     tx.conn.execute(update(outbox).where(outbox.c.id.in_(ids)).values(holder=None))
     for channel in {row[1] for row in rows}:
         tx.ring(outbox_topic(channel))
-
-
-def learn_alias(
-    tx: Transaction, channel: str, chat_id: str, thread: str, session_key: str, now_ms: int
-) -> None:
-    """Remember that a platform's thread, learned late, belongs to a session."""
-    tx.conn.execute(
-        tx.insert(aliases)
-        .values(
-            channel=channel, chat_id=chat_id, thread=thread, session_key=session_key, at_ms=now_ms
-        )
-        .on_conflict_do_nothing()
-    )
 
 
 def count_by_state(tx: Transaction) -> dict[str, int]:

@@ -33,12 +33,12 @@ def take(tx: Transaction, first: InboxRow, limit: int) -> list[InboxRow]:
     if first.chat_type != "group" or not limit:
         return []
     names = {"of_session": first.session_key, "of_thread": first.thread or ""}
-    given_id = tx.conn.execute(_MARK, names).scalar_one_or_none() or 0
+    given_id = tx.run(_MARK, names).scalar_one_or_none() or 0
     rows = context_of(
         tx, first.channel, first.chat_id, first.thread, after_id=given_id, limit=limit
     )
     if rows:
-        tx.conn.execute(
+        tx.run(
             tx.prepared(_marking),
             {
                 "session_key": first.session_key,

@@ -106,7 +106,7 @@ def is_shown(tx: Transaction, place: Place, session_key: str) -> bool:
 
     Where nobody ever chose, every session's replies are sent.
     """
-    active = tx.conn.execute(_LOCK, _names(place)).scalar_one_or_none()
+    active = tx.run(_LOCK, _names(place)).scalar_one_or_none()
     return active is None or active == session_key
 
 
@@ -188,7 +188,7 @@ def _set(tx: Transaction, row: RowMapping, **values: object) -> None:
 
 def begin_reading(tx: Transaction, viewer: str, session_key: str, total: int) -> None:
     """A viewer that is new to a session has seen all that is there."""
-    tx.conn.execute(
+    tx.run(
         tx.prepared(_beginning),
         {"viewer": viewer, "session_key": session_key, "seen_total": total},
     )
@@ -196,7 +196,7 @@ def begin_reading(tx: Transaction, viewer: str, session_key: str, total: int) ->
 
 def mark_seen(tx: Transaction, viewer: str, session_key: str, total: int) -> None:
     """A viewer has seen a session's replies up to number `total`; never less than before."""
-    tx.conn.execute(
+    tx.run(
         tx.prepared(_seeing),
         {"viewer": viewer, "session_key": session_key, "seen_total": total},
     )
@@ -252,6 +252,15 @@ _OVERVIEW = (
     .limit(AT_MOST)
 )
 _ACTIVE = select(places.c.active_session).where(*_AT_PLACE)
+_HAS_OTHERS = (
+    select(sessions.c.key)
+    .where(
+        sessions.c.base_key == bindparam("of_base"),
+        sessions.c.key != bindparam("of_session"),
+        sessions.c.archived.is_(False),
+    )
+    .limit(1)
+)
 
 
 def overview(tx: Transaction, place: Place, base: SessionKey) -> list[Unread]:
@@ -260,8 +269,8 @@ def overview(tx: Transaction, place: Place, base: SessionKey) -> list[Unread]:
     `is_active` is told of the stored choice alone: without one the base is active.
     """
     of_viewer = {"of_viewer": viewer_of(place), "of_base": str(base)}
-    rows = tx.conn.execute(_OVERVIEW, of_viewer).mappings()
-    active = tx.conn.execute(_ACTIVE, _names(place)).scalar_one_or_none()
+    rows = tx.run(_OVERVIEW, of_viewer).mappings()
+    active = tx.run(_ACTIVE, _names(place)).scalar_one_or_none()
     found = [
         Unread(
             session=SessionKey.parse(row["key"]),
@@ -281,6 +290,9 @@ def overview(tx: Transaction, place: Place, base: SessionKey) -> list[Unread]:
 def unread_elsewhere(tx: Transaction, place: Place, session_key: str) -> list[Unread]:
     """The other sessions of a session's base of which this place has not seen everything."""
     base = SessionKey.parse(session_key).base
+    others = {"of_base": str(base), "of_session": session_key}
+    if tx.run(_HAS_OTHERS, others).first() is None:
+        return []
     return [
         item
         for item in overview(tx, place, base)

@@ -16,7 +16,14 @@ from typing import Any, TypeVar
 import psycopg
 import structlog
 from psycopg import errors, pq
-from sqlalchemy import Connection, Engine, Table, create_engine, text
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Executable,
+    Table,
+    create_engine,
+    text,
+)
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import Insert
 from sqlalchemy.engine import make_url
@@ -24,7 +31,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from clawbot.errors import StoreAway
-from clawbot.ports import InsertOf, Store, Transaction, Unit, Wakeup
+from clawbot.ports import InsertOf, Parameters, Rows, Store, Transaction, Unit, Wakeup
 from clawbot.store.ears import Ears
 from clawbot.store.group_commit import GroupCommit, Readers
 from clawbot.store.migrate import upgrade
@@ -79,6 +86,10 @@ class PostgresTransaction:
         """An INSERT with `on_conflict_…`."""
         return postgresql.insert(table)
 
+    def run(self, statement: Executable, of: Parameters | Sequence[Parameters]) -> Rows:
+        """Run a statement that lives as long as the process."""
+        return self.conn.execute(statement, of)
+
     def prepared(self, build: Callable[[InsertOf], T]) -> T:
         """A statement that is made once for the store."""
         statement = self._statements.get(build)
@@ -119,6 +130,10 @@ class PostgresDatabase:
         if rings:
             conn.execute(_NOTIFY, {"bell": BELL, "topics": sorted(rings)})
         conn.exec_driver_sql("COMMIT")
+
+    def control(self, conn: Connection, statement: str) -> None:
+        """Say something about the transaction itself."""
+        conn.exec_driver_sql(statement)
 
     def is_open(self, conn: Connection) -> bool:
         """Whether the connection lives and is in a transaction, failed or not."""

@@ -57,7 +57,7 @@ def take_numbers(
     on, if it was not before; the claim looks whether it is possible. `pool` is that of a session
     which has none yet: it stays where its files are.
     """
-    row = tx.conn.execute(
+    row = tx.run(
         tx.prepared(_numbering),
         {
             "key": str(key),
@@ -198,7 +198,7 @@ def _locked(
     first_seq: int | None,
     **more: object,
 ) -> Numbers:
-    row = tx.conn.execute(
+    row = tx.run(
         statement, {"of_key": str(key), "of_fence": fence, "count": count, **more}
     ).one_or_none()
     if row is None:

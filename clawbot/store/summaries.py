@@ -42,7 +42,7 @@ class SummaryClaim:
 def find(tx: Transaction, key: SessionKey, epoch: int) -> Summary | None:
     """The summary of an epoch, if there is one."""
     params = {"of_session": str(key), "of_epoch": epoch}
-    return of_row(tx.conn.execute(_FIND, params).mappings().one_or_none() or {})[0]
+    return of_row(tx.run(_FIND, params).mappings().one_or_none() or {})[0]
 
 
 def of_row(row: Mapping[Any, Any], prefix: str = "") -> tuple[Summary | None, bool]:
@@ -138,7 +138,7 @@ def give_up(tx: Transaction, claimed: SummaryClaim, *, now_ms: int, is_failure: 
     A wish is dropped with it: a person is not made to wait before every message.
     """
     row = (
-        tx.conn.execute(_FIND, {"of_session": str(claimed.session), "of_epoch": claimed.epoch})
+        tx.run(_FIND, {"of_session": str(claimed.session), "of_epoch": claimed.epoch})
         .mappings()
         .one_or_none()
     )

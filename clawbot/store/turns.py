@@ -16,7 +16,7 @@ from clawbot.ports import Transaction
 from clawbot.recollection import MemoryState
 from clawbot.store import approvals, costs, events, history, inline, memories, outbox, sessions
 from clawbot.store.claims import Claim
-from clawbot.store.inbox import InboxRow, note_once, open_rows
+from clawbot.store.inbox import InboxRow, note_once
 from clawbot.store.schema import inbox, turns
 from clawbot.store.schema import sessions as session_rows
 from clawbot.store.topics import EVENTS, TURNS, draft_topic
@@ -47,8 +47,13 @@ _END_TURN = (
         ended_ms=bindparam("now_ms"),
         draft_progress="",
     )
+    .returning(turns.c.outbox_id, turns.c.draft_text)
 )
-_DRAFT = select(turns.c.outbox_id, turns.c.draft_text).where(turns.c.id == bindparam("of_turn"))
+_WAITING = (
+    select(inbox.c.id)
+    .where(inbox.c.session_key == bindparam("of_session"), inbox.c.settled_ms.is_(None))
+    .limit(1)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,12 +182,11 @@ def finish(tx: Transaction, turn: Claim, outcome: Outcome, now_ms: int) -> None:
     if outcome.reply:
         data = {"turn": turn.turn_id, "text": outcome.reply}
         events.append(tx, turn.session, reply_seq, turn.epoch, "reply", data, now_ms)
-    _deliver(tx, turn, outcome, numbers.visible_total, now_ms)
     if outcome.state == "stopped":
         # What no stop named is answered anew: the messages of a turn that was interrupted.
         params = {"of_turn": turn.turn_id, "stop_seq": numbers.stop_seq}
-        tx.conn.execute(_REQUEUE, params)
-    tx.conn.execute(
+        tx.run(_REQUEUE, params)
+    tx.run(
         _END_ROWS,
         {
             "of_turn": turn.turn_id,
@@ -191,7 +195,7 @@ def finish(tx: Transaction, turn: Claim, outcome: Outcome, now_ms: int) -> None:
             "now_ms": now_ms,
         },
     )
-    tx.conn.execute(
+    outbox_id, draft = tx.run(
         _END_TURN,
         {
             "of_turn": turn.turn_id,
@@ -200,19 +204,26 @@ def finish(tx: Transaction, turn: Claim, outcome: Outcome, now_ms: int) -> None:
             "new_usage": None if outcome.usage is None else asdict(outcome.usage),
             "now_ms": now_ms,
         },
-    )
+    ).one()
+    _deliver(tx, turn, outcome, (outbox_id, draft), numbers.visible_total, now_ms)
     data = {"turn": turn.turn_id, "state": outcome.state}
     events.append(tx, turn.session, end_seq, turn.epoch, "turn_ended", data, now_ms)
     mark_if_waiting(tx, str(turn.session), now_ms)
 
 
 def _deliver(
-    tx: Transaction, turn: Claim, outcome: Outcome, visible_total: int, now_ms: int
+    tx: Transaction,
+    turn: Claim,
+    outcome: Outcome,
+    shown: tuple[int | None, str],
+    visible_total: int,
+    now_ms: int,
 ) -> None:
+    """Hand the reply over; `shown` is what was shown of it: the outbox row, if any, and a text."""
     last, route = turn.rows[-1], turn.route
     if route is None:
         return
-    outbox_id, draft = tx.conn.execute(_DRAFT, {"of_turn": turn.turn_id}).one()
+    outbox_id, draft = shown
     if outbox_id is not None:
         outbox.freeze(tx, outbox_id, outcome.reply or draft, last.channel, visible_total)
     elif outcome.reply and _is_news(tx, last, outcome, now_ms):
@@ -242,8 +253,7 @@ def _is_news(tx: Transaction, row: InboxRow, outcome: Outcome, now_ms: int) -> b
 
 def mark_if_waiting(tx: Transaction, session_key: str, now_ms: int) -> None:
     """Make the session claimable again when something waits in it."""
-    waiting = open_rows(tx, session_key, limit=1)
-    if waiting:
+    if tx.run(_WAITING, {"of_session": session_key}).first() is not None:
         tx.conn.execute(
             update(session_rows).where(session_rows.c.key == session_key).values(due_ms=now_ms)
         )

@@ -31,7 +31,7 @@ _WAITING = select(func.count()).where(
 
 def count(tx: Transaction, key: SessionKey) -> int:
     """How many messages wait in a session."""
-    found: int = tx.conn.execute(_WAITING, {"of_session": str(key)}).scalar_one()
+    found: int = tx.run(_WAITING, {"of_session": str(key)}).scalar_one()
     return found
 
 

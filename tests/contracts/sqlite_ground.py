@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import event
+from sqlalchemy import Connection
 
 from clawbot.ports import Store, Transaction
 from clawbot.store import migrate
@@ -85,11 +85,14 @@ class SqliteGround:
         assert isinstance(store, SqliteStore)
         commits = 0
 
-        def see(_conn: object, _cursor: object, statement: str, *_rest: object) -> None:
+        control = store._database.control
+
+        def see(conn: Connection, statement: str) -> None:
             nonlocal commits
             commits += statement == "COMMIT"
+            control(conn, statement)
 
-        event.listen(store._engine, "before_cursor_execute", see)
+        store._database.control = see  # type: ignore[method-assign]
         return lambda: commits
 
     def endings(self) -> Sequence[Ending]:

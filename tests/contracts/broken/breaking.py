@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Connection
 
 from clawbot.ports import Transaction
 from clawbot.store.engine import SqliteStore
@@ -73,24 +73,21 @@ def rewriting(**statements: str) -> Apply:
     """Let the database do other than it is told. `a_b="c"`: when told "a b" it does "c"."""
     told = {name.replace("_", " "): instead for name, instead in statements.items()}
 
-    def wrap(
-        original: Callable[..., None], self: SqliteStore, engine: Engine, *args: Any, **kw: Any
-    ) -> None:
-        original(self, engine, *args, **kw)
-        rewrite(engine, told)
+    def wrap(original: Callable[..., None], self: SqliteStore, *args: Any, **kw: Any) -> None:
+        original(self, *args, **kw)
+        rewrite(self, told)
 
     return wrapping(SqliteStore, "__init__", wrap)
 
 
-def rewrite(engine: Engine, told: Mapping[str, str]) -> None:
+def rewrite(store: SqliteStore, told: Mapping[str, str]) -> None:
     """See `rewriting`."""
+    control = store._database.control
 
-    def instead(
-        _conn: object, _cursor: object, statement: str, parameters: object, *_rest: object
-    ) -> tuple[str, object]:
-        return told.get(statement, statement), parameters
+    def instead(conn: Connection, statement: str) -> None:
+        control(conn, told.get(statement, statement))
 
-    event.listen(engine, "before_cursor_execute", instead, retval=True)
+    store._database.control = instead  # type: ignore[method-assign]
 
 
 def changing(owner: object, name: str, **changes: object) -> Apply:

@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
-from clawbot.store import events, lanes, outbox, schema, sessions
+from clawbot.store import events, lanes, outbox, schema, sessions, threads
 from clawbot.store.events import EventPage
 from clawbot.store.outbox import OutboxRow, Part
 from clawbot.store.sessions import Numbers
@@ -212,7 +212,7 @@ OUTBOX_BREAKS = (
     Break(
         clause="test_a_sent_part_is_kept_and_teaches_its_thread",
         fault="the thread is not learned",
-        apply=replacing(outbox, "learn_alias", nothing),
+        apply=replacing(threads, "learn", nothing),
     ),
     Break(
         clause="test_a_sent_part_is_kept_and_teaches_its_thread",

@@ -81,9 +81,7 @@ def without_stops(
     return original(*args, first_seq=None, **kw)
 
 
-def add_another_row(
-    tx: Transaction, turn: Claim, outcome: turn_units.Outcome, _total: int, now_ms: int
-) -> None:
+def add_another_row(tx: Transaction, turn: Claim, outcome: turn_units.Outcome, *more: int) -> None:
     """Send the reply beside what grew."""
     assert turn.route is not None
     outbox.add(
@@ -92,17 +90,19 @@ def add_another_row(
         route=turn.route,
         state="pending",
         text=outcome.reply or "",
-        now_ms=now_ms,
+        now_ms=more[-1],
     )
 
 
 def deliver_what_the_claim_knew(
-    tx: Transaction, turn: Claim, outcome: turn_units.Outcome, _total: int, _now_ms: int
+    tx: Transaction,
+    turn: Claim,
+    outcome: turn_units.Outcome,
+    shown: tuple[int, str],
+    *_more: object,
 ) -> None:
     """End a growing reply in the draft of the time when its turn was claimed."""
-    row_id = tx.conn.execute(
-        select(schema.turns.c.outbox_id).where(schema.turns.c.id == turn.turn_id)
-    ).scalar_one()
+    row_id, _ = shown
     outbox.freeze(tx, row_id, outcome.reply or turn.draft_text, turn.rows[-1].channel)
 
 

@@ -40,7 +40,7 @@ def settle_all(self: GroupCommit, batch: list[Any]) -> None:
 async def open_forgetful(address: str, process_id: str) -> SqliteStore:
     """A store that says a write is durable before it is, and is killed in between."""
     store = await open_store(address, process_id)
-    rewrite(store._engine, {"COMMIT": "ROLLBACK"})
+    rewrite(store, {"COMMIT": "ROLLBACK"})
     return store
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby, product
 
-from sqlalchemy import event
+from sqlalchemy import Executable, event
 
 from clawbot.messages import ReplyRoute
-from clawbot.ports import Store, Transaction
+from clawbot.ports import Parameters, Rows, Store, Transaction
 from clawbot.queueing import QueueRules
 from clawbot.store import claims, events, holding, processes, turns
 from clawbot.store.claims import Claim
@@ -17,6 +18,20 @@ from clawbot.store.turns import Outcome
 from tests.contracts.store import scenes
 from tests.contracts.store.ground import Ground
 from tests.contracts.store.scenes import KEY, NOW_MS, in_group, said
+
+
+class Watched:
+    """A transaction that tells of each prepared statement before it runs."""
+
+    def __init__(self, tx: Transaction, before: Callable[[], None]) -> None:
+        self.conn, self.ring, self.insert = tx.conn, tx.ring, tx.insert
+        self.prepared, self.lease_ms = tx.prepared, tx.lease_ms
+        self._run, self._before = tx.run, before
+
+    def run(self, statement: Executable, of: Parameters | Sequence[Parameters]) -> Rows:
+        """See `Transaction`."""
+        self._before()
+        return self._run(statement, of)
 
 
 class TurnClauses:
@@ -225,7 +240,7 @@ class TurnClauses:
 
             event.listen(tx.conn, "before_cursor_execute", count)
             try:
-                turns.finish(tx, turn, outcome, NOW_MS)
+                turns.finish(Watched(tx, count), turn, outcome, NOW_MS)
             finally:
                 event.remove(tx.conn, "before_cursor_execute", count)
 
