@@ -222,6 +222,18 @@ async def test_a_key_is_found_behind_many_newer_messages(
     assert len(slack.calls("conversations.replies")) == 2
 
 
+@pytest.mark.parametrize("method", ["conversations.history", "conversations.replies"])
+async def test_it_is_looked_for_from_the_first_try_on(
+    slack: SlackSimulator, adapter: SlackAdapter, method: str
+) -> None:
+    root = await slack.user_says("C1", "U1", "hello")
+    thread = root if method == "conversations.replies" else None
+    tried_ms = int(float(root) * 1000) - 3_600_000
+    assert await adapter.lookup(part("C1", "answer", thread=thread, tried_ms=tried_ms)) is None
+    (call,) = slack.calls(method)
+    assert 0 < tried_ms / 1000 - float(call.arguments["oldest"]) <= 600, "clocks differ a little"
+
+
 @pytest.mark.parametrize("fault", ["http:500", "ratelimited:1", "error:missing_scope"])
 async def test_a_question_that_failed_is_no_answer(
     slack: SlackSimulator, adapter: SlackAdapter, fault: str

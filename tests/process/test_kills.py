@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from clawbot.parts import STORE_FILE
+from tests.adapters.slack_rig import until
 from tests.flow.conftest import model, slack, slack_keys
 from tests.flow.daemon import write_config
+from tests.flow.test_slack_files import PLAN, STEPS, ask_for_a_file
 from tests.process.commands import clawbot
 from tests.simulators.model import ModelSimulator, Reply
 from tests.simulators.slack import SlackSimulator
@@ -99,3 +101,25 @@ async def test_an_adapter_killed_between_two_parts_sends_each_part_once(
     assert sum(text.count("Paragraph 0:") for text in texts) == 1
     assert sum(text.count("Paragraph 11:") for text in texts) == 1
     assert sum(text.count("Paragraph ") for text in texts) == 12
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_an_adapter_killed_between_the_steps_of_an_upload_sends_the_file_once(
+    config: Path, slack: SlackSimulator, model: ModelSimulator, step: str
+) -> None:
+    alice = slack.create_user("alice")
+    channel = slack.create_channel("general", [alice])
+    slack.fail_next(step, "hang_after")
+    async with clawbot(config, "worker"):
+        async with clawbot(config, "adapter", "slack") as first:
+            await slack.wait_connected(timeout_s=30)
+            await ask_for_a_file(slack, model, channel, alice)
+            await slack.wait_for(
+                lambda: [call for call in slack.calls(step) if call.processed], timeout_s=30
+            )
+            await first.kill()
+        async with clawbot(config, "adapter", "slack"):
+            await slack.wait_text("Here it is.", channel=channel, timeout_s=30)
+            await slack.wait_for(lambda: slack.sent_files(channel), timeout_s=30)
+            await until(lambda: states(config, "outbox") == {"sent": 2}, 30)
+    assert [each.content for each in slack.sent_files(channel)] == [PLAN * 1000]
