@@ -51,7 +51,7 @@ async def asked(slack: SlackSimulator, chat: str, count: int = 1) -> list[str]:
     """Wait until so many questions stand in a chat; return their ids."""
     await slack.wait_text("May I do this?", channel=chat)
     while True:
-        texts = [message.text for message in slack.sent(chat)]
+        texts = [message.revisions[0] for message in slack.sent(chat)]
         ids = [found[1] for text in texts if (found := re.search(r"!approve (\w+)", text))]
         if len(ids) >= count:
             return ids
