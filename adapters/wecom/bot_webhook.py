@@ -21,7 +21,7 @@ from adapters.wecom.bot_inbound import BotFacts, BotRoute, parse_callback
 from adapters.wecom.bot_streams import Stream, Streams
 from adapters.wecom.callback import Refused, open_sealed
 from adapters.wecom.config import WecomBotConfig
-from clawbot.errors import StoreUnavailable, WindowClosed
+from clawbot.errors import Rejected, StoreUnavailable, WindowClosed
 from clawbot.messages import Ignored, InboundMessage
 from clawbot.ports import Accept, Clock
 
@@ -50,16 +50,21 @@ class LateMessages:
             _keep_newest(self._urls)
 
     async def send(self, chat_id: str, url: str, text: str) -> None:
-        """Send one message. Raises WindowClosed when no address is left."""
+        """Send one message. Raises WindowClosed when no address is left: one that WeCom refuses has
+        been used, perhaps by another process, or is too old.
+        """
         for candidate in (url, self._urls.get(chat_id, "")):
             if candidate and candidate not in self._used and is_safe_url(candidate):
                 self._used[candidate] = None
                 _keep_newest(self._used)
                 body = {"msgtype": "markdown", "markdown": {"content": text}}
                 answer = await self._http.request("POST", candidate, {}, body)
-                if code_of(answer):
-                    raise from_code("response_url", answer)
-                return
+                if not code_of(answer):
+                    return
+                error = from_code("response_url", answer)
+                if not isinstance(error, Rejected):
+                    raise error
+                log.info("late_address_refused", code=error.code)
         raise WindowClosed("no address for a late message is left in this chat")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
+from clawbot.store import outbox
 from clawbot.store.schema import turns
 from tests.flow.daemon import Daemon, run_daemon
 from tests.flow.wechat_ground import bot_keys, until_listening, wecom_keys, write_channel
@@ -197,6 +198,31 @@ async def test_an_answer_that_is_too_late_for_its_stream_comes_as_a_message(
         await aibot.wait_text("at last", timeout_s=20.0)
         await daemon.until_quiet()
         assert [message.way for message in aibot.shown if message.text] == ["late"]
+
+
+async def test_an_answer_whose_late_address_was_used_waits_for_the_persons_next_words(
+    tmp_path: Path, model: ModelSimulator
+) -> None:
+    async with (
+        AibotSimulator(stream_s=0.1) as aibot,
+        bot_daemon(tmp_path, model, aibot, mode="webhook") as daemon,
+    ):
+        gate = model.hold("slow")
+        model.expect(Reply(text="at last"), when="slow")
+        body = aibot.user_says("alice", "slow")
+        await gate.reached
+        await aibot.wait_idle()
+        # As if a process that has ended since had used it.
+        aibot._requests[body["response_url"].rpartition("/")[2]] = {}
+        gate.release()
+        await daemon.until(outbox.count_by_state, lambda counts: counts.get("held") == 1)
+        aibot._stream_s = 360.0
+        model.expect(Reply(text="good"), when="and now")
+        aibot.user_says("alice", "and now?")
+        await aibot.wait_text("at last")
+        await aibot.wait_text("good")
+        await daemon.until_quiet()
+        assert sorted(text for text in aibot.sent() if text) == ["at last", "good"]
 
 
 @pytest.mark.parametrize("code", [1000, 1001, 1011, None])
