@@ -91,6 +91,7 @@ async def test_two_processes_together_send_no_more_than_five(
     assert wechat.refused() == []
     assert wechat.ways(ALICE).count("message") == 5
     assert len(set(wechat.sent(ALICE))) == 6
+    assert wechat.tokens_asked == 1  # the second took over the token of the first
 
 
 async def test_the_next_words_bring_what_was_left(
