@@ -54,12 +54,12 @@ class Housekeeping:
         section = self._section
         sweeps: list[tuple[str, int, Sweep]] = [
             ("seen", section.seen_days, retention.sweep_seen),
-            ("notes", NOTES_DAYS, retention.sweep_notes),
             ("inbox", section.inbox_days, retention.sweep_inbox),
             ("outbox", section.outbox_days, retention.sweep_outbox),
             ("events", section.events_days, retention.sweep_events),
             ("usage", section.usage_days, retention.sweep_usage),
             ("archived", section.archived_days, self._sweep_archived),
+            ("notes", NOTES_DAYS, retention.sweep_notes),
         ]
         removed = {name: await self._all(days, sweep) for name, days, sweep in sweeps if days}
         if any(removed.values()):
