@@ -1,13 +1,14 @@
 """One of clawbot's commands, killed where a function is called or returns for the first time.
 
-    python -m tests.process.killed_at MODULE:NAME before|after -- adapter wechat --config PATH
+    python -m tests.process.killed_at MODULE:NAME before|after FOLDER -- COMMAND --config PATH
 
-See `tests.process.kill_points`.
+It counts from when there is a file `armed` in the folder. See `tests.process.kill_points`.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from clawbot import cli
 from tests.process.kill_points import Killer, KillPoint, install
@@ -15,11 +16,11 @@ from tests.process.kill_points import Killer, KillPoint, install
 
 def main(arguments: list[str]) -> None:
     """Wrap the function, then run the command."""
-    target, moment, _, *command = arguments
+    target, moment, folder, _, *command = arguments
     point = KillPoint(
         name="given", role="adapter", target=target, is_before=moment == "before", asks="tool"
     )
-    install(point, Killer(1, None))
+    install(point, Killer(1, Path(folder)))
     sys.argv = ["clawbot", *command]
     cli.main()
 

@@ -23,6 +23,7 @@ from tests.flow.wechat_ground import (
     write_channel,
 )
 from tests.process.commands import WAIT_S, Command, clawbot
+from tests.process.kill_points import ARMED
 from tests.simulators.model import ModelSimulator, Reply, ToolCall
 from tests.simulators.wechat import AibotSimulator, WechatSimulator, WecomSimulator
 
@@ -36,16 +37,22 @@ PAPER = b"%PDF-1.7 " + b"paper " * 1000
 async def killed_at(
     config: Path, channel: str, target: str, moment: str = "after"
 ) -> AsyncIterator[Command]:
-    """The adapter's process, which dies at its first call of the target."""
-    words = (target, moment, "--", "adapter", channel)
+    """The adapter's process, which dies at its first call of the target once it is armed."""
+    words = (target, moment, str(config.parent), "--", "adapter", channel)
     async with clawbot(config, *words, module="tests.process.killed_at") as command:
         yield command
 
 
+async def arm(config: Path) -> None:
+    await asyncio.to_thread((config.parent / ARMED).touch)
+
+
 def replies(config: Path) -> list[tuple[str, str]]:
-    """State and reason of what is in the outbox."""
+    """State and reason of the replies to Alice."""
     with sqlite3.connect(config.parent / "state" / STORE_FILE) as database:
-        return database.execute("SELECT state, reason FROM outbox ORDER BY id").fetchall()
+        return database.execute(
+            "SELECT state, reason FROM outbox WHERE chat_id = 'alice' ORDER BY id"
+        ).fetchall()
 
 
 async def until_replies(config: Path, *wanted: tuple[str, str]) -> None:
@@ -71,11 +78,19 @@ async def asked(
     keys = wechat_keys(wechat, customer_service=False, attempt_s=wechat.attempt_s)
     config = write_channel(folder, model.base_url("openai-chat"), keys)
     port = keys["listen_port"]
-    model.expect(Reply(text="here"), when="hello")
-    wechat.pusher.pause_between_attempts()
     async with clawbot(config, "worker"):
         async with killed_at(config, "wechat", target) as dying:
             wechat.pusher.url = await until_listening(port, WAIT_S * 2) + "/wechat"
+            # The first turn of a worker is slow: no attempt shall pass while it begins to work.
+            model.expect(Reply(text="warm"), when="warm")
+            wechat.user_says("bob", "warm up")
+            await wechat.wait_settled(timeout_s=WAIT_S)
+            async with asyncio.timeout(WAIT_S):
+                while not model.requests:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            await arm(config)
+            model.expect(Reply(text="here"), when="hello")
+            wechat.pusher.pause_between_attempts()
             wechat.user_says(ALICE, "hello")
             await dying.ended()
         yield config, port
@@ -90,10 +105,10 @@ async def test_a_response_that_died_with_its_process_is_given_to_the_next_attemp
         async with clawbot(config, "adapter", "wechat"):
             await until_listening(port, WAIT_S * 2)
             wechat.pusher.go_on()
-            assert await wechat.wait_sent(1, timeout_s=30) == ["here"]
+            assert await wechat.wait_sent(1, ALICE, timeout_s=30) == ["here"]
             await until_replies(config, ("sent", ""))
-    assert wechat.sent() == ["here"]
-    assert len(model.requests) == 1
+    assert wechat.sent(ALICE) == ["here"]
+    assert len(model.requests) == 2
 
 
 async def test_a_response_that_arrived_as_its_process_died_stays_unknown_and_is_not_repeated(
@@ -101,16 +116,16 @@ async def test_a_response_that_arrived_as_its_process_died_stays_unknown_and_is_
 ) -> None:
     target = "adapters.wechat.adapter:WechatAdapter.send"
     async with asked(tmp_path, model, wechat, target) as (config, port):
-        assert await wechat.wait_sent(1) == ["here"]
+        assert await wechat.wait_sent(1, ALICE) == ["here"]
         async with clawbot(config, "adapter", "wechat"):
             wechat.pusher.url = await until_listening(port, WAIT_S * 2) + "/wechat"
             await until_replies(config, ("unknown", "no_answer"))
             model.expect(Reply(text="again"), when="more")
             wechat.pusher.go_on()
             wechat.user_says(ALICE, "more")
-            await wechat.wait_sent(2, timeout_s=30)
+            await wechat.wait_sent(2, ALICE, timeout_s=30)
             await until_replies(config, ("unknown", "no_answer"), ("sent", ""))
-    assert wechat.sent() == ["here", "again"]
+    assert wechat.sent(ALICE) == ["here", "again"]
 
 
 # -- WeCom -----------------------------------------------------------------------------------------
@@ -130,6 +145,7 @@ async def test_an_apps_message_is_repeated_under_the_duplicate_check_and_shown_o
             async with killed_at(config, "wecom", target) as dying:
                 wecom.pusher.url = await until_listening(keys["listen_port"], WAIT_S * 2) + "/wecom"
                 await asyncio.to_thread(put_paper, state_dir)
+                await arm(config)
                 wecom.user_says(ALICE, "hello")
                 await dying.ended()
             async with clawbot(config, "adapter", "wecom"):
@@ -154,6 +170,7 @@ async def test_a_bots_stream_whose_end_was_shown_is_found_and_not_shown_twice(
                 await aibot.wait_linked(timeout_s=WAIT_S * 2)
                 aibot.user_says(ALICE, "hello")
                 await gate.reached
+                await arm(config)
                 gate.release()
                 await dying.ended()
             async with clawbot(config, "adapter", "wecom_bot"):
