@@ -45,6 +45,15 @@ def uses(model: ModelSimulator, when: str, name: str, **arguments: str) -> None:
     model.expect(Reply(text=f"Answer to {when}."), when=when)
 
 
+async def next_asked(slack: SlackSimulator, chat: str, before: str) -> str:
+    """Wait for the question after the one `before`, which may be closed by now."""
+    while True:
+        ids = [one for one in await asked(slack, chat) if one != before]
+        if ids:
+            return ids[-1]
+        await slack.wait_sent(len(slack.sent(chat)) + 1, channel=chat)
+
+
 async def results(daemon: Daemon) -> list[str]:
     query = select(messages.c.text).where(messages.c.kind == "tool_result").order_by("seq")
     return list(await daemon.store.read(lambda tx: tx.conn.execute(query).scalars().all()))
@@ -72,7 +81,7 @@ async def test_h5_a_dangerous_command_is_made_once_it_is_allowed_and_again_if_th
     await slack.wait_text("Answer to once more.", channel=chat)
     uses(model, "something else", "bash", command="rm -rf dist")
     await slack.user_says(chat, alice, "something else")
-    (_, other) = await asked(slack, chat, count=2)
+    other = await next_asked(slack, chat, approval)
     await slack.user_says(chat, alice, f"!deny {other} keep it")
     await slack.wait_text("Answer to something else.", channel=chat)
     await daemon.until_quiet()
