@@ -21,6 +21,7 @@ from pydantic import BaseModel, Field, PrivateAttr, SecretStr
 
 from clawbot.channels import CHANNEL_TYPES, ChannelType, load
 from clawbot.config_check import ConfigChecker, secret_file_keys, secrets_of
+from clawbot.config_mcp import McpServerConfig, McpServerName
 from clawbot.config_schedules import ScheduleConfig, TimeZone
 from clawbot.config_sections import (
     OFFLINE_MODEL,
@@ -88,6 +89,8 @@ class Config(Section):
     """What the agent can do."""
     project: ProjectConfig = ProjectConfig()
     """What the agent is told of AGENTS.md files and skills of its work directory."""
+    mcp: dict[McpServerName, McpServerConfig] = Field(default={})
+    """Servers whose tools it has as well, by name; their tools are called NAME__TOOL."""
     tasks: TasksConfig = TasksConfig()
     """What sub-sessions are given to know."""
     budgets: BudgetsConfig = BudgetsConfig()

@@ -38,9 +38,9 @@ from clawbot.store.claims import Claim
 from clawbot.store.schedules import MAY_BE_SILENT
 from clawbot.tools.approvals import TurnApprovals
 from clawbot.tools.context import TurnContext
-from clawbot.tools.offer import ToolSets
 from clawbot.tools.outgoing import TurnFiles
 from clawbot.tools.plans import TurnPlans
+from clawbot.tools.sets import ToolSets
 from clawbot.work_dirs import make_work_dir, work_dirs_of
 
 log = structlog.get_logger(__name__)

@@ -54,6 +54,10 @@ async def open_worker(
             # Data about all models is loaded now, beside the event loop.
             await asyncio.to_thread(memory_model, config, name)
         await asyncio.to_thread(prices.of, config.model, EMPTY)
+
+        def facts() -> dict[str, str]:
+            return {**caller.outages.facts(), **tools.facts()}
+
         runner = SessionRunner(
             config=config,
             store=store,
@@ -74,7 +78,7 @@ async def open_worker(
         yield Worker(
             store,
             clock,
-            heartbeat_of(config, store, clock, process_id, "worker", caller.outages.facts),
+            heartbeat_of(config, store, clock, process_id, "worker", facts),
             runner,
             WorkerLimits(
                 turns=config.turns.per_worker,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import structlog
 
+from clawbot.channels import load
 from clawbot.config import Config
 from clawbot.ports import Clock, Tool
 from clawbot.tools.background import Background
@@ -27,6 +28,7 @@ from clawbot.tools.sandbox import Sandbox, SandboxRules, Unconfined, find_sandbo
 from clawbot.tools.say_nothing import SayNothing
 from clawbot.tools.schedule import ScheduleTool
 from clawbot.tools.send_file import SendFile
+from clawbot.tools.sets import MoreTools, ToolSets
 from clawbot.tools.web_fetch import FetchLimits, WebFetch, open_client
 from clawbot.tools.write_file import WriteFile
 
@@ -39,18 +41,6 @@ SEARCH_THREADS = 4
 """Searches of all sessions share these; a long one holds up other searches and nothing else."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSets:
-    """The tools of sessions: those of most, and of channels that have others."""
-
-    general: ToolRegistry
-    of_channels: Mapping[str, ToolRegistry]
-
-    def of(self, channel: str) -> ToolRegistry:
-        """The tools of a channel's sessions."""
-        return self.of_channels.get(channel, self.general)
-
-
 @asynccontextmanager
 async def open_tools(
     config: Config, clock: Clock, more_tools: Sequence[Tool] = ()
@@ -59,26 +49,33 @@ async def open_tools(
     section = config.tools
     # What of a result the history holds is the working memory's to say.
     limits = ToolLimits(
-        timeout_s=max(CALL_S, section.command_timeout_s + COMMAND_GRACE_S),
+        timeout_s=max(
+            CALL_S,
+            section.command_timeout_s + COMMAND_GRACE_S,
+            *(server.call_timeout_s + COMMAND_GRACE_S for server in config.mcp.values()),
+        ),
         result_chars=MOST_RESULT_CHARS,
         at_once=section.at_once,
     )
     rules = Rules(section.rules, ask_dangerous=section.ask_dangerous)
-    async with _threads() as threads, _built_in(config, clock, threads) as built_in:
+    async with (
+        _threads() as threads,
+        _built_in(config, clock, threads) as built_in,
+        _mcp_servers(config, clock) as servers,
+    ):
         tools = [*built_in, *more_tools]
 
-        def chosen(patterns: Sequence[str]) -> ToolRegistry:
-            named = [one for one in tools if any(fnmatchcase(one.name, p) for p in patterns)]
+        def chosen(patterns: Sequence[str], more: Sequence[Tool]) -> ToolRegistry:
+            all_tools = (*tools, *more)
+            named = [one for one in all_tools if any(fnmatchcase(one.name, p) for p in patterns)]
             return ToolRegistry(named, clock=clock, limits=limits, rules=rules)
 
-        yield ToolSets(
-            general=chosen(section.offered),
-            of_channels={
-                name: chosen(channel.tools)
-                for name, channel in config.channels.items()
-                if channel.tools is not None
-            },
-        )
+        of_channels = {
+            name: channel.tools
+            for name, channel in config.channels.items()
+            if channel.tools is not None
+        }
+        yield ToolSets(chosen, section.offered, of_channels, servers)
 
 
 @asynccontextmanager
@@ -114,6 +111,17 @@ async def _built_in(
             ]
     finally:
         await background.close()
+
+
+@asynccontextmanager
+async def _mcp_servers(config: Config, clock: Clock) -> AsyncIterator[MoreTools | None]:
+    if not config.mcp:
+        yield None
+        return
+    # The library takes a second to import: not on the event loop, and only where it is wanted.
+    open_servers = await asyncio.to_thread(load, "clawbot.tools.mcp_servers:open_servers")
+    async with open_servers(config.mcp, clock) as servers:
+        yield servers
 
 
 async def open_sandbox(config: Config) -> Sandbox | str:

@@ -53,7 +53,7 @@ def keys_in(data: dict[str, Any], maps: set[str], prefix: str = "") -> Iterator[
 def test_the_example_holds_every_key_and_no_other() -> None:
     data = example()
     channels = data.pop("channels")
-    maps = {"providers", "schedules", "budgets.prices"}
+    maps = {"providers", "schedules", "budgets.prices", "mcp"}
     assert set(keys_in(data, maps)) == set(keys_of(Config))
     assert {entry["type"] for entry in channels.values()} == set(CHANNEL_TYPES)
     for entry in channels.values():
