@@ -19,7 +19,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psycopg
@@ -68,8 +68,12 @@ def free_port() -> int:
 class Cluster:
     """One running server. Made by `start`, ended by `stop`; databases are cheap within it."""
 
-    def __init__(self, binaries: Path) -> None:
+    def __init__(
+        self, binaries: Path, address: str = "127.0.0.1", prefix: Sequence[str] = ()
+    ) -> None:
         self.port = 0
+        self._address = address
+        self._prefix = prefix
         self._binaries = binaries
         self._password = secrets.token_hex(16)
         self._directory = Path(tempfile.mkdtemp(prefix="clawbot-postgres-"))
@@ -78,9 +82,12 @@ class Cluster:
         self._templates: dict[str, str] = {}
 
     @classmethod
-    def start(cls) -> "Cluster":
-        """Create a cluster and wait until it accepts connections."""
-        cluster = cls(find_binaries())
+    def start(cls, address: str = "127.0.0.1", prefix: Sequence[str] = ()) -> "Cluster":
+        """Create a cluster and wait until it accepts connections.
+
+        address: where it listens. prefix: a command that runs the server's, elsewhere.
+        """
+        cluster = cls(find_binaries(), address, prefix)
         try:
             cluster._initialise()
             cluster._serve()
@@ -117,7 +124,9 @@ class Cluster:
 
     def url(self, database: str) -> str:
         """The address of a database as SQLAlchemy reads it, with psycopg as the driver."""
-        return f"postgresql+psycopg://postgres:{self._password}@127.0.0.1:{self.port}/{database}"
+        return (
+            f"postgresql+psycopg://postgres:{self._password}@{self._address}:{self.port}/{database}"
+        )
 
     def create_database(self, template: str = "template0") -> str:
         """A new database, empty or a copy of a template's; the answer is its name."""
@@ -146,7 +155,7 @@ class Cluster:
 
     def _admin(self, statement: sql.Composed) -> None:
         with psycopg.connect(
-            host="127.0.0.1",
+            host=self._address,
             port=self.port,
             user="postgres",
             password=self._password,
@@ -189,6 +198,8 @@ class Cluster:
         )
         if result.returncode:
             raise PostgresUnavailableError(f"initdb failed:\n{result.stdout.decode()}")
+        with (self._directory / "data" / "pg_hba.conf").open("a") as rules:
+            rules.write(f"host all all {self._address}/24 scram-sha-256\n")
 
     def _serve(self) -> None:
         for _ in range(PORT_ATTEMPTS):
@@ -202,18 +213,21 @@ class Cluster:
         log = self._directory / "server.log"
         with log.open("wb") as output:
             self._server = subprocess.Popen(
-                as_server_user(
-                    [
-                        str(self._binaries / "postgres"),
-                        f"-D{self._directory / 'data'}",
-                        f"-p{self.port}",
-                        "-clisten_addresses=127.0.0.1",
-                        f"-cunix_socket_directories={self._directory}",
-                        "-cfsync=off",
-                        "-cfull_page_writes=off",
-                        "-cmax_connections=200",
-                    ]
-                ),
+                [
+                    *self._prefix,
+                    *as_server_user(
+                        [
+                            str(self._binaries / "postgres"),
+                            f"-D{self._directory / 'data'}",
+                            f"-p{self.port}",
+                            f"-clisten_addresses={self._address}",
+                            f"-cunix_socket_directories={self._directory}",
+                            "-cfsync=off",
+                            "-cfull_page_writes=off",
+                            "-cmax_connections=200",
+                        ]
+                    ),
+                ],
                 cwd=self._directory,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -92,7 +92,7 @@ refused() {
 }
 refused venv python3-venv
 refused run python3-venv
-refused test "python3-venv postgresql chromium bubblewrap libatomic1"
+refused test "python3-venv postgresql chromium bubblewrap systemd iproute2 faketime libatomic1"
 
 for command in "$@"; do
     say "$command"

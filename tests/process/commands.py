@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -47,11 +47,13 @@ async def start(
     module: str = "clawbot",
     environ: Mapping[str, str] | None = None,
     piped: bool = False,
+    prefix: Sequence[str] = (),
 ) -> Command:
     """Start `clawbot ARGUMENTS --config CONFIG`; whoever starts it must end it.
 
     module: another program with the same command line. environ: added to this process's own.
-    piped: its output goes through a pipe, and is kept even where it may write no file.
+    piped: its output goes through a pipe, and is kept even where it may write no file. prefix: a
+    command that becomes this one, elsewhere.
     """
     words = [word for word in arguments if re.fullmatch(r"[\w.-]+", word)]
     output = config.parent / f"{'-'.join(words)}-{os.urandom(3).hex()}.log"
@@ -63,7 +65,7 @@ async def start(
             stack.callback(os.close, sink)
             await asyncio.create_subprocess_exec("cat", stdin=source, stdout=log)
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", module, *arguments, "--config", str(config)),
+            *(*prefix, sys.executable, "-m", module, *arguments, "--config", str(config)),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=sink,
             stderr=sink,
@@ -74,12 +76,16 @@ async def start(
 
 @asynccontextmanager
 async def clawbot(
-    config: Path, *arguments: str, module: str = "clawbot", piped: bool = False
+    config: Path,
+    *arguments: str,
+    module: str = "clawbot",
+    piped: bool = False,
+    prefix: Sequence[str] = (),
 ) -> AsyncIterator[Command]:
     """Run `clawbot ARGUMENTS --config CONFIG`; at the end it is killed if it still runs. See
     `start`.
     """
-    command = await start(config, *arguments, module=module, piped=piped)
+    command = await start(config, *arguments, module=module, piped=piped, prefix=prefix)
     try:
         yield command
     finally:
