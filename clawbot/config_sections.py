@@ -278,6 +278,9 @@ class RetentionConfig(Section):
     """What model calls cost."""
     events_days: int = Field(default=0, ge=0)
     """What the page shows beside the history: answers to commands, errors, new beginnings."""
+    blobs_days: int = Field(default=7, ge=0)
+    """Files on their way between a chat and an agent, once nothing waits for them (what arrived
+    stays in the work directory)."""
     archived_days: int = Field(default=0, ge=0)
     """Archived sessions in which nothing happened for so long, with all that was said in them."""
 

@@ -58,10 +58,13 @@ class Housekeeping:
             ("outbox", section.outbox_days, retention.sweep_outbox),
             ("events", section.events_days, retention.sweep_events),
             ("usage", section.usage_days, retention.sweep_usage),
+            ("blobs", section.blobs_days, retention.sweep_blobs),
             ("archived", section.archived_days, self._sweep_archived),
             ("notes", NOTES_DAYS, retention.sweep_notes),
         ]
         removed = {name: await self._all(days, sweep) for name, days, sweep in sweeps if days}
+        if pages := await self._compact():
+            removed["pages"] = pages
         if any(removed.values()):
             log.info("housekeeping_done", **removed)
         return removed
@@ -76,6 +79,14 @@ class Housekeeping:
                 return removed
             after = swept.after
             await self._clock.sleep(PAUSE_S)
+
+    async def _compact(self) -> int:
+        """Give back to the disk what is free; how many pages."""
+        pages = 0
+        while given := await self._store.write(retention.compact):
+            pages += given
+            await self._clock.sleep(PAUSE_S)
+        return pages
 
     def _sweep_archived(self, tx: Transaction, before_ms: int, _after: tuple[str, int]) -> Swept:
         return retention.sweep_archived(tx, before_ms, self._clock.now_ms())

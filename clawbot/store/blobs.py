@@ -1,7 +1,7 @@
 """Files on their way from an adapter to a worker: bytes by their digest, in parts.
 
 A file is whole once its last part is written; only then a message names it. It is needed until the
-message's turn has begun, and kept for some days, for turns that are resumed.
+message's turn has ended, or the file was sent; `store.retention` removes it some days later.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ import hashlib
 from collections.abc import Iterator
 from functools import partial
 
-from sqlalchemy import Insert, bindparam, delete, select
+from sqlalchemy import Insert, bindparam, select
 
 from clawbot.ports import InsertOf, Store, Transaction
 from clawbot.store.schema import blobs
 
 PART_BYTES = 1 << 20  # one transaction each, so that a large file holds up no other writer
-KEPT_MS = 7 * 86_400_000
 
 _PART = select(blobs.c.data).where(
     blobs.c.digest == bindparam("of_digest"), blobs.c.part_no == bindparam("of_part")
@@ -29,7 +28,6 @@ async def keep(store: Store, data: bytes, now_ms: int) -> str:
     for part_no, part in enumerate(_parts(data)):
         put = partial(_put, digest=digest, part_no=part_no, data=part, now_ms=now_ms)
         await store.write(put)
-    await store.write(partial(_prune, before_ms=now_ms - KEPT_MS))
     return digest
 
 
@@ -71,7 +69,3 @@ def _get(tx: Transaction, digest: str, part_no: int) -> bytes | None:
     names = {"of_digest": digest, "of_part": part_no}
     found: bytes | None = tx.conn.execute(_PART, names).scalar_one_or_none()
     return found
-
-
-def _prune(tx: Transaction, before_ms: int) -> None:
-    tx.conn.execute(delete(blobs).where(blobs.c.at_ms < before_ms))

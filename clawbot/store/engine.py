@@ -87,6 +87,7 @@ def open_sqlite_engine(path: Path) -> Engine:
     @event.listens_for(engine, "connect")
     def configure(connection: sqlite3.Connection, _record: object) -> None:
         for pragma in (
+            "auto_vacuum=INCREMENTAL",  # of a new file; see retention.compact
             "journal_mode=WAL",
             "synchronous=FULL",
             "wal_autocheckpoint=0",

@@ -15,10 +15,13 @@ from sqlalchemy import and_, delete, func, not_, select, tuple_
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
 from clawbot.store import costs, deletion
-from clawbot.store.schema import channel_notes, events, inbox, outbox, seen, sessions
+from clawbot.store.schema import blobs, channel_notes, events, inbox, outbox, seen, sessions
 from clawbot.store.transcript import SHOWN_ALONE
 
 WINDOW_ROWS = 1000
+WINDOW_BLOBS = 16  # parts of a megabyte each
+SPARE_PAGES = 2000  # free pages that are left for what comes next
+COMPACTED_PAGES = 500
 ENDED = ("done", "refused", "dead")
 SETTLED = ("sent", "unknown", "dead")
 
@@ -132,6 +135,52 @@ def sweep_events(tx: Transaction, before_ms: int, after: tuple[str, int]) -> Swe
 def sweep_usage(tx: Transaction, before_ms: int, _after: tuple[str, int]) -> Swept:
     """Forget what model calls cost; the rows are few."""
     return Swept(removed=costs.forget(tx, before_ms), after=None)
+
+
+def sweep_blobs(tx: Transaction, before_ms: int, after: tuple[str, int]) -> Swept:
+    """Remove files on their way, but none that an open message or reply still names."""
+    needed = _named_files(tx)
+    key = tuple_(blobs.c.digest, blobs.c.part_no)
+    window = (
+        select(blobs.c.digest, blobs.c.part_no)
+        .where(key > after, blobs.c.at_ms < before_ms)
+        .order_by(blobs.c.digest, blobs.c.part_no)
+        .limit(WINDOW_BLOBS)
+    )
+    rows = [(row[0], row[1]) for row in tx.conn.execute(window)]
+    old = [row for row in rows if row[0] not in needed]
+    if old:
+        tx.conn.execute(delete(blobs).where(key.in_(old)))
+    return Swept(removed=len(old), after=rows[-1] if len(rows) == WINDOW_BLOBS else None)
+
+
+def _named_files(tx: Transaction) -> set[str]:
+    open_messages = select(inbox.c.attachments).where(
+        inbox.c.settled_ms.is_(None), inbox.c.attachments.is_not(None)
+    )
+    named = {item["blob"] for row in tx.conn.execute(open_messages).scalars() for item in row or ()}
+    open_replies = select(outbox.c.file).where(
+        outbox.c.settled_ms.is_(None), outbox.c.file.is_not(None)
+    )
+    return named | {file["blob"] for file in tx.conn.execute(open_replies).scalars() if file}
+
+
+def compact(tx: Transaction) -> int:
+    """Give some pages that nothing uses back to the disk; return how many, 0 = no more.
+
+    PostgreSQL does so by itself. Of a SQLite file only pages at its end can be cut off, so others
+    are moved there first: that is why it goes bit by bit.
+    """
+    if tx.conn.dialect.name != "sqlite":
+        return 0
+    free: int = tx.conn.exec_driver_sql("PRAGMA freelist_count").scalar_one()
+    count = min(COMPACTED_PAGES, free - SPARE_PAGES)
+    if count <= 0:
+        return 0
+    for _ in range(count):  # a page each: Python's sqlite3 makes one step of a PRAGMA
+        tx.conn.exec_driver_sql("PRAGMA incremental_vacuum(1)")
+    left: int = tx.conn.exec_driver_sql("PRAGMA freelist_count").scalar_one()
+    return free - left
 
 
 def sweep_archived(tx: Transaction, before_ms: int, now_ms: int) -> Swept:

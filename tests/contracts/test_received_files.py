@@ -121,12 +121,3 @@ async def test_a_link_in_the_work_directory_leads_nowhere(
     await received_files.place(store, loaded, inside)
     assert names_in(outside) == []
     await ground.close()
-
-
-async def test_old_files_are_forgotten_when_new_ones_come(ground: SqliteGround) -> None:
-    store = await ground.open("one")
-    old = await blobs.keep(store, b"old", 0)
-    new = await blobs.keep(store, b"new", blobs.KEPT_MS + 1)
-    assert await blobs.fetch(store, old) is None
-    assert await blobs.fetch(store, new) == b"new"
-    await ground.close()

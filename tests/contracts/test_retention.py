@@ -16,8 +16,8 @@ from clawbot.housekeeping import DAY_MS, Housekeeping
 from clawbot.messages import ChatType, InboundMessage, Sender
 from clawbot.ports import Store, Transaction, Unit
 from clawbot.session_key import SessionKey
-from clawbot.store import events, inbox, notes, retention, session_admin, sessions
-from clawbot.store.retention import BEGINNING, WINDOW_ROWS, Swept
+from clawbot.store import blobs, events, inbox, notes, retention, session_admin, sessions
+from clawbot.store.retention import BEGINNING, COMPACTED_PAGES, WINDOW_ROWS, Swept
 from clawbot.store.schema import channel_notes, outbox, outbox_parts, seen
 from clawbot.store.schema import inbox as inbox_rows
 from tests.contracts.postgres_ground import PostgresGround, make_schema
@@ -121,9 +121,9 @@ async def test_a_hundred_thousand_rows_go_in_small_units_while_messages_are_take
     class Watched:
         """The store, each of whose units tells what it removed."""
 
-        async def write(self, unit: Unit[Swept]) -> Swept:
+        async def write(self, unit: Unit[Swept | int]) -> Swept | int:
             result = await store.write(unit)
-            sizes.append(result.removed)
+            sizes.append(result.removed if isinstance(result, Swept) else 0)
             return result
 
     async def talk() -> None:
@@ -250,7 +250,7 @@ async def test_an_archived_session_goes_after_its_time_and_any_other_stays(store
 async def test_nothing_is_removed_that_is_to_be_kept_for_ever(store: Store) -> None:
     rows = [inbox_row(number, 5000) for number in range(3)]
     await store.write(partial(fill, rows=rows))
-    nothing = RetentionConfig(seen_days=0, inbox_days=0, outbox_days=0, usage_days=0)
+    nothing = RetentionConfig(seen_days=0, inbox_days=0, outbox_days=0, usage_days=0, blobs_days=0)
     assert await keeper(store, nothing).round() == {"notes": 0}
     assert len(await store.read(identities)) == 3
 
@@ -262,6 +262,50 @@ async def test_a_round_that_was_cut_off_is_gone_on_with(store: Store) -> None:
     first = await store.write(partial(retention.sweep_inbox, before_ms=before_ms, after=BEGINNING))
     assert (first.removed, first.after is None) == (WINDOW_ROWS, False)
     assert (await keeper(store).round())["inbox"] == WINDOW_ROWS + 9
+
+
+async def kept(store: Store, *files: bytes, age_days: float) -> list[str]:
+    return [await blobs.keep(store, file, NOW_MS - round(age_days * DAY_MS)) for file in files]
+
+
+async def test_files_go_when_nothing_waits_for_them_any_more(store: Store) -> None:
+    large = bytes(blobs.PART_BYTES * 3)
+    old = await kept(store, b"old", large, b"asked", b"answer", age_days=8)
+    (new,) = await kept(store, b"new", age_days=6)
+    waiting = [{"kind": "file", "name": "a", "source": "", "blob": old[2]}]
+    file = {"name": "b", "mime": "", "size_bytes": 6, "blob": old[3]}
+    reply = {"channel": "slack", "chat_id": "c", "state": "pending", "route": ROUTE, "file": file}
+
+    def prepare(tx: Transaction) -> None:
+        fill(tx, [inbox_row(1, 8, state="queued", settled_ms=None, attachments=waiting)])
+        tx.conn.execute(insert(outbox), {**reply, "created_ms": NOW_MS})
+
+    await store.write(prepare)
+    assert (await keeper(store).round())["blobs"] == 1 + 4
+    found = [await blobs.fetch(store, digest) for digest in (*old, new)]
+    assert found == [None, None, b"asked", b"answer", b"new"]
+
+
+async def test_what_is_free_is_given_back_to_the_disk_bit_by_bit(store: Store) -> None:
+    for start in range(0, 30_000, 10_000):
+        rows = [inbox_row(start + number, 90, text="word " * 300) for number in range(10_000)]
+        await store.write(partial(fill, rows=rows))
+    full = await store.read(page_count)
+    removed = await keeper(store).round()
+    if not full:
+        assert "pages" not in removed  # PostgreSQL does it by itself
+        return
+    assert removed["pages"] > 2 * COMPACTED_PAGES
+    assert await store.read(page_count) < full / 2
+    assert "pages" not in await keeper(store).round()
+
+
+def page_count(tx: Transaction) -> int:
+    """How many pages a SQLite file has; 0 elsewhere."""
+    if tx.conn.dialect.name != "sqlite":
+        return 0
+    found: int = tx.conn.exec_driver_sql("PRAGMA page_count").scalar_one()
+    return found
 
 
 async def test_one_of_several_daemons_does_a_round(store: Store) -> None:
