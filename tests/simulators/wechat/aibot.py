@@ -243,7 +243,7 @@ class AibotSimulator:
             command = frame["cmd"]
             codes = self.answer_codes.get(command)
             if codes and codes[0] != LOST:
-                code, told = codes.pop(0), {}
+                code, told = codes.pop(0), Json()
             elif command.startswith("aibot_upload_media_"):
                 code, told = self.uploads.take(command, frame["body"])
             else:
