@@ -128,6 +128,8 @@ class TurnsConfig(Section):
     """How long a whole turn may take."""
     max_steps: int = Field(default=50, ge=1)
     """How many model calls a turn may make."""
+    subagent_steps: int = Field(default=20, ge=0)
+    """How many model calls a sub-agent may make; 0 = there are none."""
     max_output_tokens: int = Field(default=8192, ge=1)
     """How many tokens one model call may write."""
     request_tokens: int | None = Field(default=None, ge=2000)

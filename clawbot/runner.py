@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,12 +30,13 @@ from clawbot.history import ToolSpec
 from clawbot.journal import StoreJournal
 from clawbot.ports import Clock, Model, Reporter, Store, Transaction
 from clawbot.project import ProjectReader
-from clawbot.recollection import FOR_ANY_WINDOW
+from clawbot.recollection import FOR_ANY_WINDOW, Recollection
 from clawbot.seed import Seed, SeedFailed
 from clawbot.session_settings import TurnSettings, settle
 from clawbot.store import seeds
 from clawbot.store.claims import Claim
 from clawbot.store.schedules import MAY_BE_SILENT
+from clawbot.subagents import LOOKS_ONLY, Subagents
 from clawbot.tools.approvals import TurnApprovals
 from clawbot.tools.context import TurnContext
 from clawbot.tools.outgoing import TurnFiles
@@ -83,37 +84,16 @@ class SessionRunner:
         settings = settle(self.config, name, claim.settings)
         models = [await self._model(one) for one in self._names(settings.model)]
         model = models[0]
+        budget = TurnBudget(
+            self.store, self.clock, claim.payer, self.config.budgets, self.config.time_zone
+        )
         saved = SavedTexts(root=saved_dir(self.config.state_dir, claim.session))
         around = await self._surroundings(claim, name, saved)
         sent = [file for row in claim.rows for file in row.attachments]
         await received_files.place(self.store, sent, around.work_dirs[0])
         stopping = asyncio.Event()
-        bound = self.tools.of(name).bind(
-            TurnContext(
-                session=claim.session,
-                work_dirs=around.work_dirs,
-                readable_dirs=(*around.work_dirs, saved.root),
-                session_dir=saved.root,
-                is_owner=all(
-                    self.config.commands_all(row.channel, row.sender.id) for row in claim.rows
-                ),
-                channel=name,
-                deadline=self.clock.monotonic() + self.config.turns.turn_timeout_s,
-                reporter=reporter,
-                stopping=stopping,
-                store=self.store,
-                approvals=TurnApprovals(
-                    self.store,
-                    self.clock,
-                    claim,
-                    self.config.limits.approval_s,
-                    bound="\n".join(map(str, around.work_dirs)),
-                ),
-                file_sender=TurnFiles(self.store, self.clock, claim),
-                planner=partial(TurnPlans, self.store, self.clock, claim, self.config.time_zone),
-                may_be_silent=all(row.reason == MAY_BE_SILENT for row in claim.rows),
-            )
-        )
+        context = self._context(claim, name, around, saved, reporter, stopping)
+        bound = self.tools.of(name).bind(context)
         instructions = [self.config.instructions, channel.instructions if channel else ""]
         facts = session_facts(
             channel=name,
@@ -126,6 +106,10 @@ class SessionRunner:
             rules=system_prompt(instructions, (), (around.notes, facts)),
             documents=documents_text(around.documents),
         )
+        helpers = partial(self._helpers, name, context, settings, saved)
+        context.helper = lambda task: (
+            helpers(models=models, timing=timing, may_spend=budget.check, notes=around.notes)
+        ).run(task)
         try:
             memory = await self._memory(claim, journal, settings, pinned, saved, bound.specs)
             answer = await _with(self.agent, settings).run(
@@ -135,9 +119,7 @@ class SessionRunner:
                 journal=journal,
                 reporter=reporter,
                 timing=timing,
-                may_spend=TurnBudget(
-                    self.store, self.clock, claim.payer, self.config.budgets, self.config.time_zone
-                ).check,
+                may_spend=budget.check,
             )
         finally:
             stopping.set()
@@ -166,20 +148,7 @@ class SessionRunner:
         tools: tuple[ToolSpec, ...],
     ) -> WorkingMemory:
         """The working memory of the turn, with what the session has to remember."""
-        model = memory_model(self.config, settings.model)
-        # A request must fit whoever answers it.
-        names = self._names(settings.model)
-        windows = [memory_model(self.config, name).size.window_tokens for name in names]
-        model = replace(model, size=replace(model.size, window_tokens=min(windows)))
-        if settings.request_tokens is not None:
-            tokens = min(settings.request_tokens, model.size.window_tokens)
-            model = replace(model, size=replace(model.size, window_tokens=tokens))
-        limits = MemoryLimits(
-            history_messages=settings.history_messages,
-            max_output_tokens=settings.max_output_tokens,
-            result_chars=self.config.turns.result_chars,
-            temperature=settings.temperature,
-        )
+        model, limits = self._bounds(settings)
         reach = reach_of(model, limits)
         recollection = await journal.recall(reach)
         if recollection.wants_summary:
@@ -196,6 +165,105 @@ class SessionRunner:
             limits=limits,
             counter=self.counter,
             saved=saved,
+        )
+
+    def _bounds(self, settings: TurnSettings) -> tuple[MemoryModel, MemoryLimits]:
+        """What a request of these settings may hold."""
+        model = memory_model(self.config, settings.model)
+        # A request must fit whoever answers it.
+        names = self._names(settings.model)
+        windows = [memory_model(self.config, name).size.window_tokens for name in names]
+        model = replace(model, size=replace(model.size, window_tokens=min(windows)))
+        if settings.request_tokens is not None:
+            tokens = min(settings.request_tokens, model.size.window_tokens)
+            model = replace(model, size=replace(model.size, window_tokens=tokens))
+        return model, MemoryLimits(
+            history_messages=settings.history_messages,
+            max_output_tokens=settings.max_output_tokens,
+            result_chars=self.config.turns.result_chars,
+            temperature=settings.temperature,
+        )
+
+    def _context(
+        self,
+        claim: Claim,
+        channel: str,
+        around: Surroundings,
+        saved: SavedTexts,
+        reporter: Reporter,
+        stopping: asyncio.Event,
+    ) -> TurnContext:
+        """What the tools of a turn are told."""
+        return TurnContext(
+            session=claim.session,
+            work_dirs=around.work_dirs,
+            readable_dirs=(*around.work_dirs, saved.root),
+            session_dir=saved.root,
+            is_owner=all(
+                self.config.commands_all(row.channel, row.sender.id) for row in claim.rows
+            ),
+            channel=channel,
+            deadline=self.clock.monotonic() + self.config.turns.turn_timeout_s,
+            reporter=reporter,
+            stopping=stopping,
+            store=self.store,
+            approvals=TurnApprovals(
+                self.store,
+                self.clock,
+                claim,
+                self.config.limits.approval_s,
+                bound="\n".join(map(str, around.work_dirs)),
+            ),
+            file_sender=TurnFiles(self.store, self.clock, claim),
+            planner=partial(TurnPlans, self.store, self.clock, claim, self.config.time_zone),
+            may_be_silent=all(row.reason == MAY_BE_SILENT for row in claim.rows),
+        )
+
+    def _helpers(
+        self,
+        channel: str,
+        context: TurnContext,
+        settings: TurnSettings,
+        saved: SavedTexts,
+        *,
+        models: Sequence[Model],
+        timing: Timing,
+        may_spend: Callable[[], Awaitable[None]],
+        notes: str,
+    ) -> Subagents:
+        """The sub-agents of a turn: they look at what it may look at, and ask and send nothing."""
+        alone = replace(
+            context,
+            approvals=None,
+            file_sender=None,
+            planner=None,
+            may_be_silent=False,
+            helper=None,
+        )
+        tools = self.tools.of(channel).only(LOOKS_ONLY).bind(alone)
+        memory_model, limits = self._bounds(settings)
+        steps = self.config.turns.subagent_steps
+
+        def memory_of(begun: Recollection, turn_id: str, pinned: Pinned) -> WorkingMemory:
+            return WorkingMemory(
+                begun,
+                turn_id=turn_id,
+                pinned=pinned,
+                tools=tools.specs,
+                model=memory_model,
+                limits=limits,
+                counter=self.counter,
+                saved=saved,
+            )
+
+        return Subagents(
+            agent=replace(self.agent, limits=replace(self.agent.limits, max_steps=steps)),
+            models=models,
+            tools=tools,
+            memory_of=memory_of,
+            timing=timing,
+            may_spend=may_spend,
+            notes=notes,
         )
 
     async def _surroundings(self, claim: Claim, channel: str, saved: SavedTexts) -> Surroundings:

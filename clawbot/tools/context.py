@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -40,7 +40,7 @@ class TurnContext:
     deadline: when the turn must end, by the clock's `monotonic`. stopping: set when it is stopped.
     approvals: None where there are no people to ask. file_sender: None where there is no chat.
     planner: makes what plans for the conversation, of what takes units to be committed.
-    may_be_silent: whether the turn may end without a message.
+    may_be_silent: whether the turn may end without a message. helper: does a task and reports.
     call: the call that this is the context of. call_effects: what it wants written with its result.
     """
 
@@ -58,6 +58,7 @@ class TurnContext:
     file_sender: FileSender | None = None
     planner: Callable[[Callable[[Unit[None]], None]], Plans] | None = None
     may_be_silent: bool = False
+    helper: Callable[[str], Awaitable[str]] | None = None
     call: ToolCall | None = None
     call_effects: list[Unit[None]] = field(default_factory=list)
     _is_allowed: bool = False
@@ -85,6 +86,12 @@ class TurnContext:
         if self.planner is None:
             raise ToolError("Nothing can be planned here.")
         return self.planner(self.call_effects.append)
+
+    async def delegate(self, task: str) -> str:
+        """See `tools.subagent.Delegating`."""
+        if self.helper is None:
+            raise ToolError("There are no helpers here.")
+        return await self.helper(task)
 
     def effects(self) -> tuple[Unit[None], ...]:
         """See `ports.ToolContext`."""

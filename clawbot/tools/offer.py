@@ -29,6 +29,7 @@ from clawbot.tools.say_nothing import SayNothing
 from clawbot.tools.schedule import ScheduleTool
 from clawbot.tools.send_file import SendFile
 from clawbot.tools.sets import MoreTools, ToolSets
+from clawbot.tools.subagent import SubagentTool
 from clawbot.tools.web_fetch import FetchLimits, WebFetch, open_client
 from clawbot.tools.write_file import WriteFile
 
@@ -107,6 +108,7 @@ async def _built_in(
                 SendFile(max_bytes=config.limits.file_bytes),
                 ScheduleTool(),
                 SayNothing(),
+                *([SubagentTool()] if config.turns.subagent_steps else []),
                 *await _commands(config, background),
             ]
     finally:

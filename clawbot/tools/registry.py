@@ -12,7 +12,7 @@ import difflib
 import json
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -81,6 +81,11 @@ class ToolRegistry:
         """Whether a tool may change something."""
         tool: object = self._tools.get(name)
         return isinstance(tool, Writer) and tool.writes
+
+    def only(self, names: Collection[str]) -> ToolRegistry:
+        """Those tools that are named, under the same bounds and rules."""
+        tools = [tool for name, tool in self._tools.items() if name in names]
+        return ToolRegistry(tools, clock=self._clock, limits=self._limits, rules=self._rules)
 
     def bind(self, context: ToolContext) -> BoundTools:
         """The tools of one turn."""
