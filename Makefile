@@ -40,6 +40,7 @@ bench: $(stamps)/dev  ## Measure throughput and added latency against a bare pip
 	$(python) -m tests.bench $(ARGS)
 	$(python) -m tests.bench.sessions
 	$(python) -m tests.bench.memory
+	$(python) -m tests.bench.stores
 
 lock:  ## Resolve pyproject.toml again into both lock files; UPGRADE=--upgrade takes new releases
 	@.ci/need venv

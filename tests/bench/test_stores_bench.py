@@ -1,0 +1,21 @@
+"""The figures of the stores can be taken. How good they are is no test."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+async def test_a_run_measures_both_stores() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.bench.stores", "--sessions", "1", "12", "--workers", "1"),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    output, errors = await process.communicate()
+    assert process.returncode == 0, errors.decode()
+    lines = output.decode().splitlines()
+    assert sum("SQLite" in line for line in lines) == 2
+    assert sum("PostgreSQL" in line for line in lines) == 2
