@@ -16,7 +16,7 @@ from adapters.feishu.failures import RateLimited, TokenRefused, from_answer, fro
 from adapters.feishu.pacing import Pacer
 from adapters.feishu.token import TenantToken
 from adapters.payload import Json, number_of, parse, text_of
-from clawbot.errors import NotSent
+from clawbot.errors import NotSent, OutcomeUnknown
 from clawbot.ports import Clock
 
 CALL_TIMEOUT_S = 15.0
@@ -88,13 +88,13 @@ class Calls:
     ) -> Json:
         """Call with the tenant token; once more with a fresh one where Feishu refuses the first."""
         self.pacer.check(name)
-        token = await self._token.current()
+        token = await self._current_token()
         try:
             try:
                 return await self.once(name, verb, path, body=body, query=query, token=token)
             except TokenRefused:
                 self._token.evict(token)
-                token = await self._token.current()
+                token = await self._current_token()
                 return await self.once(name, verb, path, body=body, query=query, token=token)
         except TokenRefused as error:
             self._token.evict(token)
@@ -102,6 +102,13 @@ class Calls:
         except RateLimited as error:
             self.pacer.note(name, chat, error)
             raise
+
+    async def _current_token(self) -> str:
+        """Raises NotSent without one: whatever became of that question, the call was not made."""
+        try:
+            return await self._token.current()
+        except OutcomeUnknown as error:
+            raise NotSent(str(error)) from error
 
     async def once(
         self,
@@ -140,7 +147,7 @@ class Calls:
         """The bytes that a path leads to, one more than `max_bytes` at most."""
         self.pacer.check(name)
         for _ in range(2):
-            token = await self._token.current()
+            token = await self._current_token()
             try:
                 return await self._bytes(name, path, query, token, max_bytes)
             except TokenRefused:

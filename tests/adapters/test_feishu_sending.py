@@ -283,6 +283,16 @@ async def test_a_token_is_fetched_once_for_all_who_wait(
     assert len(feishu.sent()) == 10
 
 
+@pytest.mark.parametrize("how", ["http:502", "reset_before", "bad_json"])
+async def test_without_a_token_a_message_was_surely_not_sent(
+    feishu: FeishuSimulator, adapter: FeishuAdapter, how: str
+) -> None:
+    feishu.fail_next("tenant_access_token", how)
+    with pytest.raises(NotSent):
+        await adapter.send(part("oc_team", "x"))
+    assert feishu.calls("message.create") == []
+
+
 async def test_a_token_that_feishu_refuses_is_replaced_and_the_message_still_goes_out(
     feishu: FeishuSimulator, adapter: FeishuAdapter
 ) -> None:
