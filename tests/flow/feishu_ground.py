@@ -64,8 +64,13 @@ async def feishu_daemon(
 async def connect(daemon: Daemon, feishu: FeishuSimulator, transport: str) -> None:
     """Wait until the simulator's events reach the channel."""
     if transport == "webhook":
-        status = await daemon.until(processes.status_rows, lambda found: bool(_urls(found)))
-        await feishu.use_webhook(_urls(status)[0])
+        before = "" if feishu.webhook is None else feishu.webhook.url  # of a process that ended
+
+        def fresh(status: dict[str, Any]) -> list[str]:
+            return [url for url in _urls(status) if url != before]
+
+        status = await daemon.until(processes.status_rows, lambda found: bool(fresh(found)))
+        await feishu.use_webhook(fresh(status)[0])
     else:
         await feishu.wait_connected()
 

@@ -246,7 +246,7 @@ class OpenApi:
     def _run(self, call: Call, api: Api, bearer: str) -> Json:
         if not bearer:
             raise ApiError(99991661)
-        if self.tokens.get(bearer, 0.0) <= time.monotonic():
+        if self.tokens.get(bearer, 0.0) <= self.tenant.now():
             raise ApiError(99991663)
         if api.scope and api.scope not in self.scopes:
             raise ApiError(99991672, f"Access denied. Required: [{api.scope}]")
@@ -256,7 +256,7 @@ class OpenApi:
     def _token(self, call: Call) -> Json:
         """The same token until half an hour before its end (or most of a shorter life)."""
         self._check_app(call.body.get("app_id"), call.body.get("app_secret"))
-        now = time.monotonic()
+        now = self.tenant.now()
         ahead_s = min(_RENEWED_AHEAD_S, self.token_expire_s / 2)
         token = next((key for key, end in self.tokens.items() if end - now > ahead_s), None)
         if token is None:

@@ -5,6 +5,7 @@ nothing of the program it tests. Doors that make something happen are coroutines
 creating, planning faults and reading back.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
@@ -41,11 +42,12 @@ class FeishuSimulator:
         encrypted: bool = True,
         bot_name: str = "robot",
         seed: int = 1,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self._port = port
         self._ack_timeout_s = ack_timeout_s
         self.bell = Bell()
-        self.tenant = Tenant(bot_name=bot_name, seed=seed)
+        self.tenant = Tenant(bot_name=bot_name, seed=seed, now=now)
         self.app_secret = f"simulated-app-secret-{seed}"
         self.verification_token = f"simulated-verification-token-{seed}"
         self.encrypt_key = f"simulated-encrypt-key-{seed}" if encrypted else ""
@@ -229,6 +231,7 @@ class FeishuSimulator:
             encrypt_key=self.encrypt_key,
             token=self.verification_token,
             ack_timeout_s=self._ack_timeout_s,
+            now=self.tenant.now,
         )
         self.feed.transport = self.webhook
         return self.webhook

@@ -44,10 +44,19 @@ def encrypt(plain: bytes, key: str, iv: bytes = b"") -> str:
 class Webhook:
     """The HTTP side of Feishu; a `Transport`."""
 
-    def __init__(self, url: str, *, encrypt_key: str, token: str, ack_timeout_s: float) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        encrypt_key: str,
+        token: str,
+        ack_timeout_s: float,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
         self._ack_timeout_s = ack_timeout_s
         self._token = token
+        self._now = now
         self.url = url
         self.encrypt_key = encrypt_key
         self.clock_skew_s = 0.0
@@ -93,7 +102,7 @@ class Webhook:
     def _signed(
         self, body: bytes, secret: str, digest: Callable[[bytes], Any] = hashlib.sha256
     ) -> dict[str, str]:
-        stamp, nonce = str(int(time.time() + self.clock_skew_s)), secrets.token_hex(8)
+        stamp, nonce = str(int(self._now() + self.clock_skew_s)), secrets.token_hex(8)
         return {
             "X-Lark-Request-Timestamp": stamp,
             "X-Lark-Request-Nonce": nonce,
