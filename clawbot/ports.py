@@ -277,8 +277,10 @@ class PayloadReader(Protocol):
 class Typing(Protocol):
     """Can show that an answer is being prepared."""
 
-    async def typing(self, route: ReplyRoute, *, active: bool) -> None:
-        """Begin or end the sign; failures are logged by the adapter, never raised."""
+    async def typing(self, route: ReplyRoute, *, active: bool, mark: str = "") -> str | None:
+        """Begin or end the sign; failures are logged by the adapter, never raised. One that stays
+        until it is ended returns a mark, which is given back then, perhaps by another process.
+        """
         ...
 
 

@@ -1,22 +1,25 @@
-"""Showing in a chat that an answer is being prepared, where the platform can."""
+"""Showing in a chat that an answer is being prepared, where the platform can.
+
+A sign that stays until it is ended has a mark, which is kept with the message: whoever serves the
+channel next ends what a crash, a stop or a silence has left standing.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 
 import structlog
-from sqlalchemy import select
 
 from clawbot.errors import StoreUnavailable
 from clawbot.messages import ReplyRoute
-from clawbot.ports import Clock, Store, Transaction, Typing
-from clawbot.store.schema import inbox, turns
+from clawbot.ports import Clock, Store, Typing
+from clawbot.store import typing_marks
 from clawbot.store.topics import TURNS, outbox_topic
+from clawbot.store.typing_marks import Answering
 
 log = structlog.get_logger(__name__)
 
 LOOK_AGAIN_S = 2.0
-AT_MOST = 500
 
 
 class TypingSigns:
@@ -38,38 +41,43 @@ class TypingSigns:
         try:
             while True:
                 await ear.wait(LOOK_AGAIN_S)
-                await self._look()
+                try:
+                    await self._look()
+                except StoreUnavailable as error:
+                    log.warning("typing_not_read", channel=self._channel, error=str(error))
                 await self._clock.sleep(0.5)
         finally:
             ear.close()
 
     async def _look(self) -> None:
-        try:
-            running = await self._store.read(partial(_running_routes, channel=self._channel))
-        except StoreUnavailable as error:
-            log.warning("typing_not_read", channel=self._channel, error=str(error))
-            return
-        now = self._clock.monotonic()
-        for route in running:
-            if now - self._shown.get(route, float("-inf")) > self._refresh_s:
-                self._shown[route] = now
-                await self._adapter.typing(route, active=True)
+        found = await self._store.read(partial(typing_marks.look, channel=self._channel))
+        running: dict[ReplyRoute, list[Answering]] = {}
+        for one in found:
+            if one.is_running:
+                running.setdefault(one.route, []).append(one)
+        for route, messages in running.items():
+            await self._begin(route, messages)
+        for one in found:
+            if one.mark and not one.is_running and one.route not in running:
+                await self._end(one.route, one.mark, [one.inbox_id])
         for route in self._shown.keys() - running:
-            del self._shown[route]
-            await self._adapter.typing(route, active=False)
+            await self._end(route, "", [])  # a sign without a mark
 
+    async def _begin(self, route: ReplyRoute, messages: list[Answering]) -> None:
+        now = self._clock.monotonic()
+        if now - self._shown.get(route, float("-inf")) <= self._refresh_s:
+            return
+        is_new = route not in self._shown
+        self._shown[route] = now
+        if is_new and any(one.mark for one in messages):
+            return  # a process before this one has put it on
+        mark = await self._adapter.typing(route, active=True)
+        if mark and is_new:
+            ids = [one.inbox_id for one in messages]
+            await self._store.write(partial(typing_marks.note, inbox_ids=ids, mark=mark))
 
-def _running_routes(tx: Transaction, channel: str) -> set[ReplyRoute]:
-    """Where the turns that run now will answer."""
-    rows = tx.conn.execute(
-        select(inbox.c.route)
-        .join(turns, turns.c.id == inbox.c.turn_id)
-        .where(
-            inbox.c.channel == channel,
-            inbox.c.state == "claimed",
-            turns.c.state == "running",
-            inbox.c.route.is_not(None),
-        )
-        .limit(AT_MOST)
-    ).scalars()
-    return {ReplyRoute(**route) for route in rows}
+    async def _end(self, route: ReplyRoute, mark: str, inbox_ids: list[int]) -> None:
+        self._shown.pop(route, None)
+        await self._adapter.typing(route, active=False, mark=mark)
+        if inbox_ids:
+            await self._store.write(partial(typing_marks.note, inbox_ids=inbox_ids, mark=None))

@@ -224,10 +224,10 @@ class FeishuAdapter:
         async with self._account_watched():
             await self._growth.edit(ref.id, part)
 
-    async def typing(self, route: ReplyRoute, *, active: bool) -> None:
-        """A reaction on the message that is being answered."""
-        if asked := Asked.decode(route.token).message_id:
-            await self._signs.show(asked, active=active)
+    async def typing(self, route: ReplyRoute, *, active: bool, mark: str = "") -> str | None:
+        """A reaction on the message that is being answered; its mark is the reaction's id."""
+        asked = Asked.decode(route.token).message_id
+        return await self._signs.show(asked, active=active, mark=mark) if asked else None
 
     @asynccontextmanager
     async def _account_watched(self) -> AsyncIterator[None]:

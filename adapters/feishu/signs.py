@@ -17,7 +17,6 @@ log = structlog.get_logger(__name__)
 _KEPT_S = 3600.0
 _MAX_SIGNS = 5_000
 _REFUSED_S = 3600.0
-_YOUNG_S = 1800.0  # longer than a turn: signs of the process before are ended by then
 _CLEAR_S = 2.0
 
 
@@ -31,17 +30,21 @@ class Signs:
         self._clock = clock
         self._shown: Recent[str] = Recent(clock, kept_s=_KEPT_S, at_most=_MAX_SIGNS)
         self._refused_until = float("-inf")
-        self._young_until = clock.monotonic() + _YOUNG_S
 
-    async def show(self, message_id: str, *, active: bool) -> None:
-        """Begin or end the sign on a message; may be called twice."""
+    async def show(self, message_id: str, *, active: bool, mark: str = "") -> str | None:
+        """Begin or end the sign on a message; may be called twice. Returns the reaction's id, by
+        which another process can end it.
+        """
         if not self._emoji or self._clock.monotonic() < self._refused_until:
-            return
+            return None
         try:
-            await (self._begin(message_id) if active else self._end(message_id))
+            if active:
+                return await self._begin(message_id)
+            await self._end(message_id, mark)
         except SendError as error:
             self._refused_until = self._clock.monotonic() + _pause_s(error)
             log.info("feishu_sign_failed", channel=self._channel, error=str(error))
+        return None
 
     async def clear(self) -> None:
         """Take all signs off that this process shows, as far as that goes quickly."""
@@ -52,17 +55,16 @@ class Signs:
         except TimeoutError:
             log.info("feishu_signs_left", channel=self._channel)
 
-    async def _begin(self, message_id: str) -> None:
+    async def _begin(self, message_id: str) -> str:
         if message_id not in self._shown:
             self._shown.remember(message_id, await self._api.react(message_id, self._emoji))
+        return self._shown[message_id]
 
-    async def _end(self, message_id: str) -> None:
-        """Also a sign that the process before this one put on: Feishu knows which ones are ours."""
-        known = self._shown.get(message_id)
+    async def _end(self, message_id: str, mark: str) -> None:
+        """Also a sign that the process before this one put on; without its id Feishu is asked."""
+        known = self._shown.get(message_id) or mark
         self._shown.forget(message_id)
-        is_young = self._clock.monotonic() < self._young_until
-        ours = [known] if known and not is_young else []
-        ours = ours or await self._api.own_reactions(message_id, self._emoji)
+        ours = [known] if known else await self._api.own_reactions(message_id, self._emoji)
         for reaction_id in ours:
             await self._api.unreact(message_id, reaction_id)
 

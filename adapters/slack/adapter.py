@@ -244,8 +244,9 @@ class SlackAdapter:
             raise NotSent(f"channel {self._name}: cannot look it up: {error}") from error
         return None if found is None else _message_ref(part.route, found)
 
-    async def typing(self, route: ReplyRoute, *, active: bool) -> None:
-        """The assistant's status in threads, a reaction elsewhere."""
+    async def typing(self, route: ReplyRoute, *, active: bool, mark: str = "") -> None:
+        """The assistant's status in threads, a reaction elsewhere; neither has a mark."""
+        del mark
         await self._signs.show(route, active=active)
 
     @contextmanager

@@ -195,8 +195,9 @@ class WechatAdapter:
         """UTF-8 bytes of the text without its markup."""
         return measure(text)
 
-    async def typing(self, route: ReplyRoute, *, active: bool) -> None:
+    async def typing(self, route: ReplyRoute, *, active: bool, mark: str = "") -> None:
         """The sign of customer service, where the account may show it. A message ends it."""
+        del mark
         if self._service.may_send and active:
             await self._service.show_typing(route.chat_id)
 

@@ -50,13 +50,14 @@ inbox = Table(
     Column("turn_id", Text),
     Column("enrich_by_ms", BigInteger),  # set as long as something must be loaded
     Column("enrich_holder", Text),
-    Column("typing_mark", Text),
+    Column("typing_mark", Text),  # of the sign that its answer is being prepared, while it stands
     Column("inline_holder", Text),
     Column("inline_until_ms", BigInteger),
     UniqueConstraint("channel", "identity"),
 )
 partial_index("ix_inbox_open", inbox.c.session_key, inbox.c.seq, where="settled_ms IS NULL")
 partial_index("ix_inbox_unenriched", inbox.c.channel, inbox.c.id, where="enrich_by_ms IS NOT NULL")
+partial_index("ix_inbox_typing", inbox.c.channel, where="typing_mark IS NOT NULL")
 partial_index(
     "ix_inbox_context",
     inbox.c.channel,

@@ -11,7 +11,7 @@ from sqlalchemy import RowMapping, select, update
 from clawbot import intake
 from clawbot.messages import Accepted, InboundMessage
 from clawbot.ports import Transaction
-from clawbot.store import claims, inbox, overheard, processes, schema
+from clawbot.store import claims, inbox, overheard, processes, schema, turns, typing_marks
 from clawbot.store.inbox import InboxRow, StoredMeanwhile
 from tests.contracts.broken.breaking import (
     Break,
@@ -78,6 +78,26 @@ def skipping_unfinished(waiting: Sequence[InboxRow]) -> list[InboxRow]:
 
 
 INBOX_BREAKS = (
+    Break(
+        clause="test_a_sign_is_known_until_it_is_off_though_its_turn_has_ended",
+        fault="its mark is not kept",
+        apply=replacing(typing_marks, "note", nothing),
+    ),
+    Break(
+        clause="test_a_sign_is_known_until_it_is_off_though_its_turn_has_ended",
+        fault="it is forgotten with its turn",
+        apply=afterwards(turns, "finish", "UPDATE inbox SET typing_mark = NULL"),
+    ),
+    Break(
+        clause="test_a_sign_is_known_until_it_is_off_though_its_turn_has_ended",
+        fault="its mark is not kept",
+        apply=replacing(typing_marks, "note", nothing),
+    ),
+    Break(
+        clause="test_a_sign_is_known_until_it_is_off_though_its_turn_has_ended",
+        fault="it is forgotten with its turn",
+        apply=afterwards(turns, "finish", "UPDATE inbox SET typing_mark = NULL"),
+    ),
     Break(
         clause="test_a_second_copy_is_a_duplicate_of_the_same_row",
         fault="earlier copies are not looked for",

@@ -9,7 +9,7 @@ import pytest
 
 from clawbot.messages import InboundMessage
 from clawbot.ports import Store
-from clawbot.store import inbox, overheard, processes
+from clawbot.store import inbox, overheard, processes, typing_marks
 from tests.contracts.store import scenes
 from tests.contracts.store.ground import Ground, child
 from tests.contracts.store.scenes import DESK, MENTION_RULES, NOW_MS, in_group, said
@@ -181,3 +181,21 @@ class InboxClauses:
         assert await complete(store, row_id, said("m2", "too late")) is None
         (turn,) = await scenes.claim(store)
         assert [row.text for row in turn.rows] == ["asked"]
+
+    async def test_a_sign_is_known_until_it_is_off_though_its_turn_has_ended(
+        self, ground: Ground
+    ) -> None:
+        store = await ground.open("one")
+        turn = await scenes.begin(store)
+        ids = [row.id for row in turn.rows]
+        signs = await store.read(lambda tx: typing_marks.look(tx, DESK))
+        assert [(each.inbox_id, each.is_running, each.mark) for each in signs] == [
+            (row_id, True, "") for row_id in ids
+        ]
+        await store.write(lambda tx: typing_marks.note(tx, ids, "r1"))
+        await scenes.finish(store, turn, "done")
+        signs = await store.read(lambda tx: typing_marks.look(tx, DESK))
+        assert [(each.is_running, each.mark) for each in signs] == [(False, "r1") for _ in ids]
+        assert await store.read(lambda tx: typing_marks.look(tx, "another")) == []
+        await store.write(lambda tx: typing_marks.note(tx, ids, None))
+        assert await store.read(lambda tx: typing_marks.look(tx, DESK)) == []
