@@ -50,6 +50,10 @@ class FeishuConfig(BaseModel):
         default="Typing",
         description="The reaction on a message that is being answered; empty: none",
     )
+    menu: dict[str, str] = Field(
+        default={"help": "/help", "new": "/new", "status": "/status", "stop": "/stop"},
+        description="What an entry of the bot's menu says in the direct chat, by its event_key",
+    )
     listen_host: str = Field(default="127.0.0.1", description="Address to listen on, mode: webhook")
     listen_port: int = Field(
         default=3001, ge=0, le=65535, description="Port to listen on, mode: webhook; 0 = any"

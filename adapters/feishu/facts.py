@@ -35,6 +35,8 @@ class Facts:
     messages: by message id, what the API says of it: the message and, of a merged forward, all
         that is in it. Empty = it cannot be had.
     topic_chats: which groups consist of topics.
+    direct_chats: the direct chats of people, as far as they are known.
+    menu: what the entries of the bot's menu say, by their event key.
     """
 
     channel: str
@@ -44,3 +46,5 @@ class Facts:
     users: Mapping[str, str] = field(default_factory=dict)
     messages: Mapping[str, Sequence[Json]] = field(default_factory=dict)
     topic_chats: Mapping[str, bool] = field(default_factory=dict)
+    direct_chats: Mapping[str, str] = field(default_factory=dict)
+    menu: Mapping[str, str] = field(default_factory=dict)

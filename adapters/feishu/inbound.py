@@ -14,6 +14,7 @@ from adapters.feishu.buttons import PRESSED, PRESSED_OLD, parse_press
 from adapters.feishu.contents import Content, read_content
 from adapters.feishu.facts import Facts
 from adapters.feishu.legacy import is_legacy_message, modernised
+from adapters.feishu.menu import MENU, parse_menu
 from adapters.feishu.posts import attachments_of
 from adapters.feishu.records import Told, told_by_card, told_by_forward, told_by_quote
 from adapters.feishu.references import Asked
@@ -40,9 +41,11 @@ _REASONS = {
     "im.chat.updated_v1": "chat_updated",
     "im.chat.disbanded_v1": "chat_disbanded",
     "im.chat.access_event.bot_p2p_chat_entered_v1": "chat_entered",
-    "application.bot.menu_v6": "menu",
     "url.preview.get": "url_preview",
 }
+
+_OTHERS = {PRESSED: parse_press, PRESSED_OLD: parse_press, MENU: parse_menu}
+"""What is no message and may stand for one."""
 
 
 def parse_event(payload: Json, facts: Facts) -> InboundMessage | Ignored:
@@ -58,9 +61,9 @@ def parse_event(payload: Json, facts: Facts) -> InboundMessage | Ignored:
     if app_id and facts.identity.app_id and app_id != facts.identity.app_id:
         return Ignored(reason="foreign_app")
     if kind != _MESSAGE:
-        is_press = kind in {PRESSED, PRESSED_OLD}
+        read = _OTHERS.get(kind)
         reason = Ignored(reason=_REASONS.get(kind, "not_a_message"))
-        return parse_press(payload, facts) if is_press else reason
+        return reason if read is None else read(payload, facts)
     event = object_of(payload.get("event"))
     message = object_of(event.get("message"))
     sender = _sender(object_of(event.get("sender")), facts)

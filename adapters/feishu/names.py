@@ -16,6 +16,7 @@ from adapters.feishu.config import FeishuConfig
 from adapters.feishu.facts import Facts, Identity
 from adapters.feishu.failures import SCOPE_CODES
 from adapters.feishu.inbound import needs_chat, parse_event
+from adapters.feishu.menu import direct_chat_of
 from adapters.feishu.words import read_mentions
 from adapters.payload import Json, object_of
 from adapters.recent import Misses, Recent
@@ -27,6 +28,7 @@ log = structlog.get_logger(__name__)
 
 _NAME_KEPT_S = 6 * 3600.0
 _CHAT_KEPT_S = 6 * 3600.0
+_DIRECT_KEPT_S = 30 * 86_400.0
 _MESSAGE_KEPT_S = 300.0  # messages and cards change
 _FAILURE_KEPT_S = 60.0
 _NO_SCOPE_KEPT_S = 3600.0
@@ -48,6 +50,7 @@ class Directory:
         self._users: Recent[str] = Recent(clock, kept_s=_NAME_KEPT_S, at_most=10_000)
         self._messages: Recent[list[Json]] = Recent(clock, kept_s=_MESSAGE_KEPT_S, at_most=500)
         self._chats: Recent[bool] = Recent(clock, kept_s=_CHAT_KEPT_S, at_most=10_000)
+        self._direct_chats: Recent[str] = Recent(clock, kept_s=_DIRECT_KEPT_S, at_most=10_000)
         self._asking: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._gate = asyncio.Semaphore(_AT_ONCE)
         self._names_refused_until = float("-inf")
@@ -59,13 +62,16 @@ class Directory:
         return self._facts(self._users, self._messages)
 
     async def prepare(self, payload: Json) -> None:
-        """Learn what must be known before a payload is parsed: the kind of its group, and the
-        names that its mentions tell. Never raises; what cannot be had in time stays unknown.
+        """Learn what must be known before a payload is parsed: the kind of its group, whose direct
+        chat it is, and the names that its mentions tell. Never raises; what cannot be had in time
+        stays unknown.
         """
         message = object_of(object_of(payload.get("event")).get("message"))
         for mention in read_mentions(message).values():
             if mention.id and mention.name:
                 self._users.remember(mention.id, mention.name)
+        if (direct := direct_chat_of(payload)) is not None:
+            self._direct_chats.remember(*direct)
         chat_id = needs_chat(payload)
         if chat_id and chat_id not in self._chats:
             asking = self._ask(("chat", chat_id))
@@ -109,6 +115,8 @@ class Directory:
             users=users,
             messages=messages,
             topic_chats=self._chats,
+            direct_chats=self._direct_chats,
+            menu=self._config.menu,
         )
 
     def _ask(self, question: tuple[str, str]) -> asyncio.Task[None]:

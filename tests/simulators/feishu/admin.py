@@ -8,6 +8,7 @@
     say {chat, user, text, mention?, mentions?, mention_all?, quote?, thread?}
     send {chat, user, kind, content, quote?, thread?}  forward {chat, user, message_ids}
     recall {message_id}  react {message_id, user, emoji?}  press {message_id, user, button}
+    open_chat {user}  choose_in_menu {user, event_key}
     add_bot {chat}  remove_bot {chat}  event {event_type, event}  send_payload {payload}
     sent {chat?, thread_id?}  wait_sent {count?, chat?, thread_id?, timeout_s?}
     wait_text {text, chat?, timeout_s?}  wait_connected {count?, timeout_s?}
@@ -41,6 +42,7 @@ _SAME_NAME = (
     " limit_rate clear_faults redeliver hold_events release_events drop_connection"
     " close_connections refuse_handshake fragment expire_token change_secret take_scope"
     " close_streams use_webhook use_long_connection forward recall react add_bot remove_bot"
+    " open_chat choose_in_menu"
     " send_payload"
 )
 

@@ -150,6 +150,23 @@ class People:
             raise LookupError(f"feishu simulator: no button {label!r} on {message.id}")
         return buttons[label]
 
+    async def open_chat(self, user: str) -> None:
+        """Open the direct chat with the bot."""
+        who = self.tenant.find_user(user)
+        chat = self.tenant.dm_of(who)
+        self._push(
+            "im.chat.access_event.bot_p2p_chat_entered_v1",
+            {"chat_id": chat.id, "operator_id": who.ids},
+        )
+
+    async def choose_in_menu(self, user: str, event_key: str) -> Delivery:
+        """Choose an entry of the bot's menu, which does not say in which chat it stands."""
+        who = self.tenant.find_user(user)
+        operator = {"operator_name": who.name, "operator_id": who.ids}
+        timestamp = int(self.tenant.now())
+        event = {"operator": operator, "event_key": event_key, "timestamp": timestamp}
+        return self._push("application.bot.menu_v6", event)
+
     async def add_bot(self, chat: str) -> None:
         """Invite the bot."""
         where = self.tenant.find_chat(chat)

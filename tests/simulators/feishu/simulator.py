@@ -79,6 +79,8 @@ class FeishuSimulator:
         self.recall = people.recall
         self.react = people.react
         self.press_button = people.press_button
+        self.open_chat = people.open_chat
+        self.choose_in_menu = people.choose_in_menu
         self.add_bot = people.add_bot
         self.remove_bot = people.remove_bot
         record = Record(

@@ -378,6 +378,7 @@ def test_another_bot_is_a_bot() -> None:
         ({"header": {"event_type": "im.message.recalled_v1"}}, "recalled"),
         ({"header": {"event_type": "im.chat.member.bot.deleted_v1"}}, "bot_removed"),
         ({"header": {"event_type": "card.action.trigger"}}, "card_action"),
+        ({"header": {"event_type": "application.bot.menu_v6"}}, "menu"),
         ({"header": {"event_type": "unheard.of_v1"}}, "not_a_message"),
         ({"type": "event_callback", "event": {"type": "message_read"}}, "not_a_message"),
         ({}, "not_a_message"),
