@@ -278,9 +278,7 @@ class Typing(Protocol):
     """Can show that an answer is being prepared."""
 
     async def typing(self, route: ReplyRoute, *, active: bool, mark: str = "") -> str | None:
-        """Begin or end the sign; failures are logged by the adapter, never raised. One that stays
-        until it is ended returns a mark, which is given back then, perhaps by another process.
-        """
+        """Begin or end the sign; never raises. One that lasts returns a mark, given at its end."""
         ...
 
 
