@@ -99,3 +99,51 @@ async def test_another_bot_is_answered_only_as_often_as_it_is_allowed(
     assert len(slack.sent(channel)) == answers
     assert len(model.requests) == answers
     assert slack.unacked() == []
+
+
+GUESTS_TEAM, ORGANISATION = "T0GUESTS", "E0ORGANISATION"
+
+
+@pytest.mark.parametrize("kind", ["guest", "organisation", "stranger"])
+async def test_a_message_of_another_workspace_is_ours_if_our_installation_may_see_it(
+    tmp_path: Path, slack: SlackSimulator, model: ModelSimulator, kind: str
+) -> None:
+    """Slack Connect names the writer's workspace outside and us under `authorizations`; an
+    installation in a whole organisation has no workspace at all.
+    """
+    path = write_config(
+        tmp_path, model_url=model.base_url("openai-chat"), slack=slack_keys(slack, "socket", 0)
+    )
+    guest = slack.create_user("erin", user_id="U0GUEST")
+    channel = slack.create_channel("shared", [guest])
+    installed = {
+        "guest": {"enterprise_id": None, "team_id": slack.workspace.team_id},
+        "organisation": {"enterprise_id": ORGANISATION, "team_id": None},
+        "stranger": {"enterprise_id": None, "team_id": "T0STRANGER"},
+    }[kind]
+    bot = "U0STRANGER" if kind == "stranger" else slack.bot.id
+    if kind != "stranger":
+        model.expect(Reply(text="Welcome, guest."), when="may I ask")
+    async with run_daemon(path, "worker", "slack") as daemon:
+        await connect(daemon, slack, None)
+        slack.hold_events()
+        await slack.user_says(channel, guest, "may I ask?", mention=True)
+        for delivery in slack.deliveries():
+            delivery.payload |= {
+                "team_id": GUESTS_TEAM,
+                "context_team_id": installed["team_id"],
+                "context_enterprise_id": installed["enterprise_id"],
+                "is_ext_shared_channel": True,
+                "authorizations": [{**installed, "user_id": bot, "is_bot": True}],
+            }
+            delivery.event["user_team"] = GUESTS_TEAM
+        slack.release_events()
+        await slack.wait_settled()
+        await daemon.until_quiet()
+    assert [sent.text for sent in slack.sent(channel)] == (
+        [] if kind == "stranger" else ["Welcome, guest."]
+    )
+    streams = slack.calls("chat.startStream")
+    assert {call.arguments["recipient_team_id"] for call in streams} <= {GUESTS_TEAM}
+    assert {call.arguments["recipient_user_id"] for call in streams} <= {guest}
+    assert slack.unacked() == []
