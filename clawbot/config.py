@@ -71,6 +71,8 @@ class Config(Section):
     """PROVIDER:NAME, or offline (built in, without any network)."""
     fallbacks: tuple[RemoteModelName, ...] = ()
     """Models that answer, one after the other, while the model of a session does not work."""
+    models: tuple[ModelName, ...] = ()
+    """Further models among which people may choose for their conversation (`/model`)."""
     providers: dict[str, ProviderConfig] = Field(default={})
     """Providers of models by name."""
     instructions: str = ""
@@ -137,6 +139,10 @@ class Config(Section):
         section = self.channels.get(channel or "")
         return (section and section.model) or self.model
 
+    def models_of(self, channel: str | None) -> Models:
+        """The models among which people of a channel may choose."""
+        return Models(usual=self.model_of(channel), offered=self.models)
+
     def model_problem(self, model: str, path: KeyPath) -> tuple[KeyPath, str] | None:
         """Why a model that is named at `path` cannot be used: the key to change, and how."""
         name = model.partition(":")[0]
@@ -166,6 +172,19 @@ class Config(Section):
         return user_id in listed or (
             folded and user_id.casefold() in {one.casefold() for one in listed}
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models:
+    """The models of a channel. usual: answers where nobody chose another. offered: the others."""
+
+    usual: str
+    offered: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """The usual one first, each once."""
+        return tuple(dict.fromkeys((self.usual, *self.offered)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,6 +349,7 @@ class _Reader:
         if config.compaction.model:
             used.append((("compaction", "model"), config.compaction.model))
         used += [(("fallbacks", number), name) for number, name in enumerate(config.fallbacks)]
+        used += [(("models", number), one) for number, one in enumerate(config.models)]
         used += [(("channels", c.name, "model"), c.model) for c in channels.values() if c.model]
         for path, model in used:
             problem = config.model_problem(model, path)

@@ -19,7 +19,7 @@ from clawbot.access import GateFacts, Verdict, judge
 from clawbot.commands.execute import execute
 from clawbot.commands.grammar import Command, parse
 from clawbot.commands.tasks import Standing
-from clawbot.config import ChannelPolicy
+from clawbot.config import ChannelPolicy, Models
 from clawbot.messages import Accepted, ChatType, InboundMessage, cleaned
 from clawbot.overview import overview
 from clawbot.ports import Clock, Store, Transaction
@@ -44,7 +44,7 @@ class ChannelRules:
     """
 
     policy: ChannelPolicy
-    model: str
+    models: Models
     can_edit: bool
     can_enrich: bool
     context_rows: int
@@ -96,7 +96,7 @@ class Intake:
                 overview,
                 channel=channel,
                 policy=self._rules.policy,
-                model=self._rules.model,
+                models=self._rules.models,
                 chat_id=chat_id,
                 person=person,
                 now_ms=self._clock.now_ms(),
@@ -144,7 +144,7 @@ def admit_for_session(
     tx: Transaction,
     message: InboundMessage,
     session: SessionKey,
-    model: str,
+    models: Models,
     now_ms: int,
     zone: str = "UTC",
 ) -> Accepted:
@@ -153,7 +153,7 @@ def admit_for_session(
         return _duplicate(earlier)
     command = _command(tx, message, session)
     if command is not None:
-        done = execute(tx, command, message, session, model=model, now_ms=now_ms, zone=zone)
+        done = execute(tx, command, message, session, models=models, now_ms=now_ms, zone=zone)
         if command.name == "new" and command.words:
             words = replace(message, text=command.words)
             return _enqueue(tx, words, None, session, "queued", now_ms)
@@ -264,7 +264,7 @@ def _answer_command(
         command,
         message,
         way.session,
-        model=rules.model,
+        models=rules.models,
         now_ms=now_ms,
         zone=rules.zone,
         standing=Standing(

@@ -7,7 +7,7 @@ from clawbot.commands.answers import answer
 from clawbot.commands.execute import execute
 from clawbot.commands.grammar import Command
 from clawbot.commands.tasks import Standing
-from clawbot.config import ChannelPolicy
+from clawbot.config import ChannelPolicy, Models
 from clawbot.messages import ChatType, InboundMessage, Sender
 from clawbot.ports import Transaction
 from clawbot.router import route
@@ -21,7 +21,7 @@ def overview(
     tx: Transaction,
     channel: str,
     policy: ChannelPolicy,
-    model: str,
+    models: Models,
     chat_id: str,
     person: str,
     now_ms: int,
@@ -55,7 +55,7 @@ def overview(
             Command(name=name),
             looking,
             way.session,
-            model=model,
+            models=models,
             now_ms=now_ms,
             standing=standing,
         ).text
@@ -65,7 +65,7 @@ def overview(
     settings = answer(
         "settings",
         like="",
-        model=own.model or model,
+        model=own.model or models.usual,
         mention=answer(f"mention_{policy.mention}", like=""),
         queue=own.queue or policy.queue.policy,
     )

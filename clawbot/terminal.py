@@ -17,6 +17,7 @@ from typing import Protocol
 
 from sqlalchemy import select
 
+from clawbot.config import Models
 from clawbot.history import Entry
 from clawbot.intake import admit_for_session
 from clawbot.messages import ChatType, InboundMessage, Sender
@@ -71,6 +72,7 @@ class Conversation:
     store: Store
     clock: Clock
     key: SessionKey
+    models: Models
     model: str
     lease_s: float
     zone: str = "UTC"
@@ -99,7 +101,7 @@ class Conversation:
         )
         now_ms = self.clock.now_ms()
         accepted = await self.store.write(
-            lambda tx: admit_for_session(tx, message, self.key, self.model, now_ms, self.zone)
+            lambda tx: admit_for_session(tx, message, self.key, self.models, now_ms, self.zone)
         )
         assert accepted.inbox_id is not None  # noqa: S101 - what is admitted here has a row
         return accepted.inbox_id

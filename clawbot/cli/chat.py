@@ -198,11 +198,13 @@ def _open(config: Config, resume: str | None, task: str | None, *, newest: bool)
                 job = store.read(lambda tx: session_admin.newest_of_directory(tx, directory))
                 key = loop.submit(job).result() or key
             own = loop.submit(store.read(lambda tx: session_admin.settings_of(tx, key))).result()
+            models = config.models_of(key.channel or CHANNEL)
             conversation = Conversation(
                 store=store,
                 clock=SystemClock(),
                 key=key,
-                model=own.model or config.model_of(key.channel or CHANNEL),
+                models=models,
+                model=own.model or models.usual,
                 zone=config.time_zone,
                 lease_s=config.limits.lease_s,
             )

@@ -19,6 +19,7 @@ _TEXTS = {
             "- `/context` tells how full my memory of this conversation is, `/compact` summarises "
             "it\n"
             "- `/remind TIME TEXT` begins something at a time, `/remind` lists what is planned\n"
+            "- `/model` tells which model answers here, `/model NAME` chooses another one\n"
             "- `/cost` tells what this conversation cost, `/cost all` everything (owners only)\n"
             "- `/help` shows this\n\n"
             "Where a message must not begin with `/`, write `!stop` instead."
@@ -33,6 +34,7 @@ _TEXTS = {
             "- `/approve` 批准我询问的操作，`/deny` 拒绝\n"
             "- `/context` 查看会话记忆的用量，`/compact` 压缩会话\n"
             "- `/remind 时间 内容` 定时执行，`/remind` 查看计划\n"
+            "- `/model` 查看当前模型，`/model 名称` 切换模型\n"
             "- `/cost` 查看此会话的费用，`/cost all` 查看全部费用（仅限管理者）\n"
             "- `/help` 显示本说明\n\n"
             "如果消息不能以 `/` 开头，请写 `!stop`。"
@@ -74,6 +76,19 @@ _TEXTS = {
     "approval_ends_denied": ("❌ Refused by {by}.", "❌ {by} 已拒绝。"),
     "approval_ends_expired": ("⌛ Nobody decided in time.", "⌛ 已超过确认时间。"),
     "approval_ends_cancelled": ("⏹ Taken back: it was stopped.", "⏹ 已随停止而取消。"),
+    "model_is": (
+        "`{model}` answers here. `!model NAME` chooses another one: {names}.",
+        "当前模型：`{model}`。用 `!model 名称` 切换：{names}。",
+    ),
+    "model_only": (
+        "`{model}` answers here; no other is offered (`models` in the configuration).",
+        "当前模型：`{model}`；没有其他可选模型（配置中的 `models`）。",
+    ),
+    "model_set": ("From the next answer on: `{model}`.", "从下一次回答起使用 `{model}`。"),
+    "model_unknown": (
+        "No model `{name}` is offered; there are: {names}.",
+        "没有可选模型 `{name}`；可选：{names}。",
+    ),
     "remind_set": (
         "I will do so at {at}. `!remind delete {id}` cancels it, `!remind` lists what is planned.",
         "好的，时间：{at}。`!remind delete {id}` 可取消，`!remind` 查看全部计划。",

@@ -10,8 +10,10 @@ from sqlalchemy import func, select
 from clawbot.commands import costs, memory, tasks, votes
 from clawbot.commands.answers import answer
 from clawbot.commands.grammar import EVERYTHING, Command
+from clawbot.commands.models import choose, in_use
 from clawbot.commands.reminders import remind
 from clawbot.commands.tasks import Standing
+from clawbot.config import Models
 from clawbot.messages import ChatType, Choice, InboundMessage
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
@@ -41,13 +43,14 @@ def execute(
     message: InboundMessage,
     session: SessionKey,
     *,
-    model: str,
+    models: Models,
     now_ms: int,
     standing: Standing | None = None,
     zone: str = "UTC",
 ) -> Answered:
     """Carry out a command of a session, or, from the root of a threaded chat, of the chat.
 
+    models: those that may answer there.
     standing: where it was given; None where people choose their session otherwise (the web page).
     zone: the time zone in which people name times.
     """
@@ -58,15 +61,20 @@ def execute(
         voter = _voter(message, session, standing)
         text, is_settled = votes.vote(tx, command, voter, like, now_ms)
         return Answered(text=text, is_settled=is_settled)
-    if command.name == "remind":
-        planned = remind(tx, command.words, message, session, standing, zone=zone, now_ms=now_ms)
-        return Answered(text=planned)
+    if command.name == "model":
+        text, choices = choose(tx, command.words, session, models, like, now_ms)
+        return Answered(text=text, choices=choices, is_settled=bool(command.words))
     if command.name == "new":
         done = stops.stop(tx, session, now_ms, new_epoch=True)
         return Answered(text=answer("new", like=like), seq=done.seq)
     if command.name not in {"stop", "status"}:
-        return Answered(text=_told(tx, command, session, like, now_ms, standing, zone))
-    about_work = _about_work(tx, command, message, session, model, now_ms, standing)
+        text = (
+            remind(tx, command.words, message, session, standing, zone=zone, now_ms=now_ms)
+            if command.name == "remind"
+            else _told(tx, command, session, like, now_ms, standing, zone)
+        )
+        return Answered(text=text)
+    about_work = _about_work(tx, command, message, session, models, now_ms, standing)
     # What it names has ended, now or before.
     return replace(about_work, is_settled=command.name == "stop" and bool(command.words))
 
@@ -115,7 +123,7 @@ def _about_work(
     command: Command,
     message: InboundMessage,
     session: SessionKey,
-    model: str,
+    models: Models,
     now_ms: int,
     standing: Standing | None,
 ) -> Answered:
@@ -136,7 +144,7 @@ def _about_work(
         if keys and str(session) not in keys:
             return _chat_status(keys, like)
     if command.name == "status":
-        return Answered(text=_status(tx, session, like, model, now_ms))
+        return Answered(text=_status(tx, session, like, in_use(tx, session, models), now_ms))
     return _stop(tx, session, like, now_ms)
 
 

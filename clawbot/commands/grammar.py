@@ -52,6 +52,8 @@ NAMES = {
     "approve": "approve",
     "批准": "approve",
     "deny": "deny",
+    "model": "model",
+    "模型": "model",
     "remind": "remind",
     "提醒": "remind",
     "拒绝": "deny",
@@ -79,7 +81,7 @@ NATURAL_STOPS = frozenset(
 )
 
 # The others take nothing: with words behind them the line is a question to the agent.
-_TAKES_WORDS = frozenset({"new", "stop", "task", "use", "approve", "deny", "remind"})
+_TAKES_WORDS = frozenset({"new", "stop", "task", "use", "approve", "deny", "model", "remind"})
 # Or these words alone.
 EVERYTHING = frozenset({"all", "全部", "所有"})
 _TAKES_ONLY = {"cost": EVERYTHING}

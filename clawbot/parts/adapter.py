@@ -55,7 +55,7 @@ def rules_of(config: Config, channel: str, adapter: ChannelAdapter) -> ChannelRu
     rates = RateLimits(per_sender=limits.sender_per_minute, per_chat=limits.chat_per_minute)
     return ChannelRules(
         policy=config.channels[channel].policy,
-        model=config.model_of(channel),
+        models=config.models_of(channel),
         can_edit=isinstance(adapter, Editor),
         can_enrich=isinstance(adapter, Enricher),
         can_read_threads=isinstance(adapter, ThreadReader),

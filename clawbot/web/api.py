@@ -126,11 +126,11 @@ class Api:
                 "text into a file of the work directory.",
             )
         now_ms = self._clock.now_ms()
-        model, zone = self._config.model_of(WEB_CHANNEL), self._config.time_zone
+        models, zone = self._config.models_of(WEB_CHANNEL), self._config.time_zone
 
         def admit(tx: Transaction) -> Accepted:
             message = _message(tx, key, text, body.client_msg_id, now_ms)
-            return admit_for_session(tx, message, key, model, now_ms, zone)
+            return admit_for_session(tx, message, key, models, now_ms, zone)
 
         try:
             accepted = await self._store.write(admit)

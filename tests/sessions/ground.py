@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from clawbot.config import Models
 from clawbot.history import Entry
 from clawbot.intake import admit_for_session
 from clawbot.messages import Accepted
@@ -19,6 +20,8 @@ from clawbot.store.events import Event
 from tests.flow.daemon import Daemon, run_daemon
 from tests.sessions.scenes import asked
 from tests.simulators.model import ModelSimulator, RecordedRequest
+
+MODELS = Models(usual="scripted")
 
 GLOBAL = SessionKey.of_global()
 
@@ -54,7 +57,7 @@ class Chats:
         """Send a message; do not wait."""
         message = asked(uuid.uuid4().hex, text, by=by)
         return await self.daemon.store.write(
-            lambda tx: admit_for_session(tx, message, key, "scripted", 1_760_000_000_000)
+            lambda tx: admit_for_session(tx, message, key, MODELS, 1_760_000_000_000)
         )
 
     async def say(self, key: SessionKey, text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 
+from clawbot.config import Models
 from clawbot.history import Entry, EntryKind, Usage
 from clawbot.intake import admit_for_session
 from clawbot.messages import Accepted, ChatType, InboundMessage, Sender
@@ -14,6 +15,8 @@ from clawbot.store.claims import Claim
 from clawbot.store.schema import metadata
 from clawbot.store.turns import Outcome
 from tests.contracts.store.scenes import NOW_MS, compose
+
+MODELS = Models(usual="scripted")
 
 
 def asked(identity: str, text: str, *, channel: str = "web", by: str = "me") -> InboundMessage:
@@ -35,7 +38,7 @@ async def ask(
 ) -> Accepted:
     """Send a message into a session."""
     message = asked(identity or uuid.uuid4().hex, text)
-    return await store.write(lambda tx: admit_for_session(tx, message, key, "scripted", now_ms))
+    return await store.write(lambda tx: admit_for_session(tx, message, key, MODELS, now_ms))
 
 
 async def claim(store: Store, worker: str = "worker", now_ms: int = NOW_MS) -> list[Claim]:

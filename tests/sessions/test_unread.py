@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from clawbot.config import Models
 from clawbot.history import Entry, EntryKind
 from clawbot.intake import admit_for_session
 from clawbot.messages import ChatType, InboundMessage, Sender
@@ -19,6 +20,8 @@ from clawbot.store.engine import SqliteStore
 from tests.contracts.sqlite_ground import SqliteGround, make_template
 from tests.contracts.store import scenes
 from tests.contracts.store.scenes import KEY, NOW_MS
+
+MODELS = Models(usual="scripted")
 
 OTHER = SessionKey.of_chat(scenes.DESK, "C2")
 PHONE, DESKTOP = "browser:phone", "browser:desktop"
@@ -186,7 +189,7 @@ async def test_F11_a_message_sent_twice_by_its_client_is_one(store: Store) -> No
     )
     taken = [
         await store.write(
-            lambda tx: admit_for_session(tx, message, SessionKey.of_global(), "m", NOW_MS)
+            lambda tx: admit_for_session(tx, message, SessionKey.of_global(), MODELS, NOW_MS)
         )
         for _ in range(2)
     ]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from clawbot.config import Models
 from clawbot.config_sections import AllowLists
 from clawbot.errors import StoreUnavailable, TurnStopped
 from clawbot.intake import ChannelRules, admit_for_session
@@ -389,7 +390,7 @@ async def test_a_stop_at_the_root_of_an_idle_group_finds_nothing(store: Store) -
 async def said_on_the_page(store: Store, identity: str, text: str) -> Accepted:
     message = said(identity, text, channel="web", chat_id="page")
     return await store.write(
-        lambda tx: admit_for_session(tx, message, scenes.KEY, "scripted", NOW_MS)
+        lambda tx: admit_for_session(tx, message, scenes.KEY, Models(usual="scripted"), NOW_MS)
     )
 
 

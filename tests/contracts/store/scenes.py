@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, select
 
 from clawbot import intake
 from clawbot.commands import tasks
-from clawbot.config import ChannelPolicy
+from clawbot.config import ChannelPolicy, Models
 from clawbot.config_sections import AllowLists
 from clawbot.history import Entry, EntryKind, ToolCall, Usage
 from clawbot.intake import ChannelRules
@@ -54,7 +54,7 @@ def rules_of(**changes: Any) -> ChannelRules:
     policy: dict[str, Any] = {"scope": "thread", "allow": EVERYONE, "mention": "never"}
     known = {key: changes.pop(key) for key in list(changes) if key in ChannelPolicy.__slots__}
     values: dict[str, Any] = {
-        "model": "scripted",
+        "models": Models(usual="scripted"),
         "can_edit": True,
         "can_enrich": True,
         "context_rows": 50,
