@@ -11,13 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
+from clawbot.cli import app
 from clawbot.config_sections import LimitsConfig
 from clawbot.daemon import KILL_MARGIN_S
 from clawbot.notify import Notifier
 from clawbot.supervisor import EXIT_BAD_CONFIG, Hooks
 
-UNIT = Path(__file__).parents[2] / "systemd" / "clawbot.service"
+FOLDER = Path(__file__).parents[2] / "systemd"
+UNITS = ["clawbot.service", "clawbot-worker@.service", "clawbot-adapter@.service"]
 # systemd's own scale: 0 = sealed, 100 = open. Without hardening a service stands at 96.
 EXPOSURE_THRESHOLD = 20
 
@@ -26,17 +29,20 @@ needs_systemd = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def unit(tmp_path: Path) -> Path:
-    """The unit with the command that is installed here, for systemd wants it to exist."""
+@pytest.fixture(params=UNITS)
+def unit(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Each unit with the command that is installed here, for systemd wants it to exist."""
     here = Path(sys.executable).with_name("clawbot")
-    path = tmp_path / UNIT.name
-    path.write_text(UNIT.read_text().replace("/opt/clawbot/bin/clawbot", str(here)))
+    shutil.copy(FOLDER / "clawbot.target", tmp_path)
+    path = tmp_path / str(request.param)
+    text = (FOLDER / path.name).read_text()
+    path.write_text(text.replace("/opt/clawbot/bin/clawbot", str(here)))
     return path
 
 
-def value_of(name: str) -> str:
-    (value,) = re.findall(rf"^{name}=(.*)$", UNIT.read_text(), re.MULTILINE)
+def value_of(unit: str, name: str) -> str:
+    text = (FOLDER / unit).read_text()
+    (value,) = re.findall(rf"^{name}=(.*)$", text, re.MULTILINE)
     assert isinstance(value, str)
     return value
 
@@ -68,16 +74,30 @@ def test_the_unit_is_hardened(unit: Path) -> None:
     assert analyze(*arguments, str(unit)).returncode != 0
 
 
-def test_a_bad_config_is_not_tried_again() -> None:
-    assert int(value_of("RestartPreventExitStatus")) == EXIT_BAD_CONFIG
+@needs_systemd
+def test_systemd_finds_no_fault_in_the_target(tmp_path: Path) -> None:
+    path = Path(shutil.copy(FOLDER / "clawbot.target", tmp_path))
+    done = analyze("verify", "--man=no", str(path))
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def test_systemd_waits_longer_than_the_daemon_drains() -> None:
-    assert float(value_of("TimeoutStopSec")) >= LimitsConfig().grace_s + KILL_MARGIN_S + 10
-    assert (
-        float(value_of("TimeoutStartSec"))
-        >= 2 * Hooks.__dataclass_fields__["ready_within_s"].default
-    )
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_bad_config_is_not_tried_again(unit: str) -> None:
+    assert int(value_of(unit, "RestartPreventExitStatus")) == EXIT_BAD_CONFIG
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_systemd_waits_longer_than_the_daemon_drains(unit: str) -> None:
+    assert float(value_of(unit, "TimeoutStopSec")) >= LimitsConfig().grace_s + KILL_MARGIN_S + 10
+    ready_within_s = Hooks.__dataclass_fields__["ready_within_s"].default
+    assert float(value_of(unit, "TimeoutStartSec")) >= 2 * ready_within_s
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_command_of_a_unit_is_one_that_there_is(unit: str) -> None:
+    _, *words = value_of(unit, "ExecStart").split()
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    assert words[0] in commands
 
 
 # -- sd_notify -------------------------------------------------------------------------------------
