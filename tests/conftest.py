@@ -1,6 +1,7 @@
 """What every test shares: fixtures by name, a clean environment, no skipped test in CI."""
 
 import os
+import signal
 
 import hypothesis
 import pytest
@@ -24,6 +25,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Without this structlog draws tracebacks by reading source files, which blocks the loop.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # So a shell starts what it runs in the background, and our children would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in PROXY_VARIABLES:
         os.environ.pop(name, None)
         os.environ.pop(name.upper(), None)

@@ -86,8 +86,13 @@ def open_sqlite_engine(path: Path) -> Engine:
 
     @event.listens_for(engine, "connect")
     def configure(connection: sqlite3.Connection, _record: object) -> None:
+        pages = partial(connection.execute, "PRAGMA page_count")
+        while_busy(pages)
+        # Only a new file takes the first one (see retention.compact); of another it would wait for
+        # whoever writes there.
+        is_new = pages().fetchone()[0] == 0
         for pragma in (
-            "auto_vacuum=INCREMENTAL",  # of a new file; see retention.compact
+            *(["auto_vacuum=INCREMENTAL"] if is_new else []),
             "journal_mode=WAL",
             "synchronous=FULL",
             "wal_autocheckpoint=0",

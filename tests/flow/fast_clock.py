@@ -15,7 +15,7 @@ from unittest.mock import patch
 from adapters.feishu.long_connection import Timings
 from clawbot.clock import SystemClock
 from clawbot.config import Config
-from clawbot.lease import Heartbeat
+from clawbot.lease import Facts, Heartbeat, no_facts
 from clawbot.parts.heartbeat import heartbeat_of
 from clawbot.ports import Clock, Store
 
@@ -67,6 +67,11 @@ def running_by(clock: FastClock) -> Iterator[None]:
 
 
 def _real_heartbeat(
-    config: Config, store: Store, _clock: Clock, process_id: str, role: str
+    config: Config,
+    store: Store,
+    _clock: Clock,
+    process_id: str,
+    role: str,
+    facts: Facts = no_facts,
 ) -> Heartbeat:
-    return heartbeat_of(config, store, SystemClock(), process_id, role)
+    return heartbeat_of(config, store, SystemClock(), process_id, role, facts)

@@ -30,8 +30,8 @@ async def model() -> AsyncIterator[ModelSimulator]:
 
 
 def small_config(folder: Path, model: ModelSimulator, *, window: int, extra: str = SMALL) -> Path:
-    """A config whose model takes in little."""
-    path = write_config(folder, model, extra)
+    """A config whose model takes in little, with no more tools than it has room for."""
+    path = write_config(folder, model, f"{extra}\ntools: {{offered: [read_file, list_dir]}}\n")
     text = path.read_text()
     url = model.base_url("openai-chat")
     path.write_text(

@@ -77,7 +77,7 @@ POINTS: tuple[KillPoint, ...] = (
     # From the claim to the end of a turn.
     *_points("worker", "claim", "clawbot.store.claims:claim", "after"),
     *_points("worker", "turn", "clawbot.turn_run:TurnRun.run", "before", "after"),
-    *_points("worker", "model", "clawbot.agent.loop:Agent._call", "before", "after"),
+    *_points("worker", "model", "clawbot.agent.calling:Caller.call", "before", "after"),
     *_points("worker", "step", _RECORD, "before", "after"),
     *_points("worker", "step-unit", "clawbot.store.turns:record", "after"),
     *_points("worker", "tool", "clawbot.tools.registry:BoundTools.call", "before", "after"),

@@ -46,7 +46,7 @@ class BellClauses:
             looking = ask(look_when_woken())
             batch += [looking, ask(ring(mine))]
             # The commit comes after this unit: time enough to be woken too early.
-            batch.append(ask(mine.write(lambda _tx: woken.wait(0.05))))
+            batch.append(ask(mine.write(lambda _tx: woken.wait(0.5))))
         assert looking.result() == ["door-False"]
 
     async def test_a_ring_wakes_a_listener_in_another_process(self, ground: Ground) -> None:
