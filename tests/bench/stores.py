@@ -28,7 +28,7 @@ from rich.table import Table
 from sqlalchemy import func, select
 
 from clawbot.clock import SystemClock
-from clawbot.config import ChannelPolicy, load_config
+from clawbot.config import ChannelPolicy, Models, load_config
 from clawbot.config_sections import AllowLists
 from clawbot.intake import ChannelRules, Intake
 from clawbot.messages import ChatType, InboundMessage, Sender
@@ -56,7 +56,7 @@ limits: {{heartbeat_s: 5, lease_s: 60, grace_s: 5}}
 """
 RULES = ChannelRules(
     policy=ChannelPolicy(scope="chat", allow=AllowLists(dm=("*",))),
-    model="openai-chat:echo",
+    models=Models(usual="openai-chat:echo"),
     can_edit=False,
     can_enrich=False,
     context_rows=0,

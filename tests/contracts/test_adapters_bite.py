@@ -14,7 +14,10 @@ from tests.contracts.adapters.slack import SlackGround
 from tests.simulators.slack import SlackSimulator
 
 # A failed assertion, a wait in vain, what the fault itself raises.
-BITES = (AssertionError, TimeoutError, ValueError, RuntimeError, SendError, pytest.fail.Exception)
+BITES = (
+    *(AssertionError, AttributeError, TimeoutError, ValueError, RuntimeError),
+    *(SendError, pytest.fail.Exception),
+)
 CLAUSES = [
     name for name, _ in inspect.getmembers(AdapterContract, inspect.isfunction) if "test_" in name
 ]

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from tests.process.relay import serve
@@ -52,10 +52,16 @@ class Host:
         """Take both links away and kill all that runs: nobody is told."""
         self.cut()
         ip("link", "set", "dev", self.world_link, "down")
-        listed = subprocess.run(
-            ["ip", "netns", "pids", self.name], capture_output=True, text=True, check=True
-        )
-        for pid in listed.stdout.split():
+        end_all(self.name)
+
+
+def end_all(namespace: str) -> None:
+    """Kill whatever runs in a namespace, also what its starter has lost sight of."""
+    listed = subprocess.run(
+        ["ip", "netns", "pids", namespace], capture_output=True, text=True, check=True
+    )
+    for pid in listed.stdout.split():
+        with suppress(ProcessLookupError):
             os.kill(int(pid), 9)
 
 
@@ -85,6 +91,8 @@ class Network:
     def remove(self) -> None:
         """Remove what was made."""
         for kind, name in reversed(self._made):
+            if kind == "netns":
+                end_all(name)
             subprocess.run(["ip", kind, "del", name], capture_output=True, check=False)
         self._made.clear()
 

@@ -125,6 +125,7 @@ def prefix_of(host: Host, clock: str) -> tuple[str, ...]:
     return (*host.prefix, *named, "faketime", "--exclude-monotonic", "-f", clock)
 
 
+@pytest.mark.hosts
 @pytest.mark.timeout(600)
 async def test_three_hosts_of_which_one_is_cut_off_and_one_loses_its_power(
     tmp_path: Path, hosts: list[Host], database: str, slack: SlackSimulator, model: ModelSimulator
