@@ -37,8 +37,14 @@ def uses(model: ModelSimulator, when: str, *calls: tuple[str, dict[str, object]]
 
 
 async def results(chat: Chats, key: SessionKey) -> list[tuple[str, bool]]:
+    """The results in the order of their calls, as models are shown them; the history has them as
+    they came.
+    """
     entries = await chat.history(key)
-    return [(one.text, one.is_error) for one in entries if one.kind is EntryKind.TOOL_RESULT]
+    calls = [one.call_id for one in entries if one.kind is EntryKind.TOOL_CALL]
+    found = [one for one in entries if one.kind is EntryKind.TOOL_RESULT]
+    found.sort(key=lambda one: calls.index(one.call_id))
+    return [(one.text, one.is_error) for one in found]
 
 
 async def test_a3_each_session_writes_into_its_own_directory(
