@@ -32,7 +32,7 @@ PRESSED_OLD = "card.action.trigger_v1"
 """What a callback of the old kind is called here; it has no type of its own."""
 
 _COMMAND = "clawbot"
-_COMMAND_WORDS = re.compile(r"/[a-z]+(?: \S+)?")
+_COMMAND_WORDS = re.compile(r"/[a-z]+(?: \S+){0,2}")
 _IGNORED = Ignored(reason="card_action")
 _TOAST_CHARS = 120
 

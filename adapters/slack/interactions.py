@@ -19,7 +19,7 @@ from clawbot.messages import ChatType, Ignored, InboundMessage, Sender
 ASK_ABOUT = "ask_about_this"
 """The callback id of the message shortcut; it stands in the app's manifest."""
 
-_COMMAND = re.compile(r"/[a-z]+(?: \S+)?")
+_COMMAND = re.compile(r"/[a-z]+(?: \S+){0,2}")
 _ASKING = ("Explain this message, or answer what it asks:", "请解释这条消息，或回答其中的问题：")
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _IGNORED = Ignored(reason="interactive")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 
+from clawbot.commands.approval_texts import APPROVAL_TEXTS
+
 _CJK = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
 
 _TEXTS = {
+    **APPROVAL_TEXTS,
     "help": (
         (
             "Write to me and I answer; each conversation has its own memory.\n\n"
@@ -15,7 +18,8 @@ _TEXTS = {
             "- `/status` tells what I am doing here\n"
             "- `/task new ID` opens a conversation beside this one, `/task done` closes it\n"
             "- `/sessions` lists the conversations here, `/use ID` goes to one, `/unread` reads\n"
-            "- `/approve` allows what I ask about, `/deny` refuses it\n"
+            "- `/approve` allows what I ask about, `/deny` refuses it, `/approve list` shows what "
+            "is allowed for longer\n"
             "- `/context` tells how full my memory of this conversation is, `/compact` summarises "
             "it\n"
             "- `/remind TIME TEXT` begins something at a time, `/remind` lists what is planned\n"
@@ -31,7 +35,7 @@ _TEXTS = {
             "- `/status` 查看当前状态\n"
             "- `/task new 编号` 另开一个会话，`/task done` 结束它\n"
             "- `/sessions` 列出这里的会话，`/use 编号` 切换，`/unread` 查看未读\n"
-            "- `/approve` 批准我询问的操作，`/deny` 拒绝\n"
+            "- `/approve` 批准我询问的操作，`/deny` 拒绝，`/approve list` 查看长期批准\n"
             "- `/context` 查看会话记忆的用量，`/compact` 压缩会话\n"
             "- `/remind 时间 内容` 定时执行，`/remind` 查看计划\n"
             "- `/model` 查看当前模型，`/model 名称` 切换模型\n"
@@ -64,18 +68,6 @@ _TEXTS = {
         "Only an owner may see this; `/cost` tells about this conversation.",
         "仅限管理者查看；用 `/cost` 查看此会话的费用。",
     ),
-    "approval_question": (
-        "May I do this? {question}\n\n**{tool}**\n{arguments}",
-        "请确认是否执行：{question}\n\n**{tool}**\n{arguments}",
-    ),
-    "approval_how": (
-        "Answer `!approve {id}` or `!deny {id}` (or with `/`) within {minutes} min.",
-        "请在 {minutes} 分钟内回复 `!approve {id}` 批准，或 `!deny {id}` 拒绝（也可用 `/`）。",
-    ),
-    "approval_ends_approved": ("✅ Approved by {by}.", "✅ {by} 已批准。"),
-    "approval_ends_denied": ("❌ Refused by {by}.", "❌ {by} 已拒绝。"),
-    "approval_ends_expired": ("⌛ Nobody decided in time.", "⌛ 已超过确认时间。"),
-    "approval_ends_cancelled": ("⏹ Taken back: it was stopped.", "⏹ 已随停止而取消。"),
     "model_is": (
         "`{model}` answers here. `!model NAME` chooses another one: {names}.",
         "当前模型：`{model}`。用 `!model 名称` 切换：{names}。",
@@ -141,37 +133,8 @@ _TEXTS = {
         "(The file {name}, {size}, could not be sent to this chat.)",
         "（文件 {name}（{size}）无法发送到此会话。）",
     ),
-    "choice_approve": ("Approve", "批准"),
-    "choice_deny": ("Deny", "拒绝"),
     "choice_stop": ("Stop {number}", "停止 {number}"),
     "choice_made": ("{label} ({by}): {outcome}", "{label}（{by}）：{outcome}"),
-    "approval_given": ("Approved: {tool}.", "已批准：{tool}。"),
-    "approval_given_always": (
-        "Approved: {tool}, and the same call again until /new.",
-        "已批准：{tool}；在 /new 之前，同样的操作不再询问。",
-    ),
-    "approval_refused": ("Refused: {tool}.", "已拒绝：{tool}。"),
-    "approval_none": ("I have no open question here.", "这里没有等待确认的操作。"),
-    "approval_several": (
-        "Several questions are open here; name one: {ids}.",
-        "有多个操作等待确认，请指明编号：{ids}。",
-    ),
-    "approval_unknown": ("There is no question {id} here.", "这里没有编号为 {id} 的询问。"),
-    "approval_not_yours": (
-        "Only the person who asked for {tool}, or an owner, may decide this.",
-        "只有发起 {tool} 的人或管理者可以决定。",
-    ),
-    "approval_approved": ("{tool} was approved before.", "{tool} 此前已批准。"),
-    "approval_denied": ("{tool} was refused before.", "{tool} 此前已拒绝。"),
-    "approval_expired": ("The time to decide about {tool} is over.", "{tool} 的确认时间已过。"),
-    "approval_cancelled": (
-        "The question about {tool} was taken back when it was stopped.",
-        "{tool} 的询问已随停止而取消。",
-    ),
-    "status_parked": (
-        "Waiting for a decision: `/approve {id}` or `/deny {id}`. Model: {model}.",
-        "等待确认：`/approve {id}` 或 `/deny {id}`。模型：{model}。",
-    ),
     "new": ("A new conversation begins.", "已开始新对话。"),
     "status_idle": ("Idle. Model: {model}.", "空闲。模型：{model}。"),
     "status_running": (

@@ -18,7 +18,7 @@ from clawbot.messages import ChatType, Choice, InboundMessage
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
 from clawbot.store import revisions, stops
-from clawbot.store.approvals import Voter
+from clawbot.store.grants import Voter
 from clawbot.store.schema import approvals, inbox, turns
 
 _MARKUP = re.compile(r"[\\`*_~<>\[\]|#@]")
@@ -59,7 +59,7 @@ def execute(
         return _about_sessions(tx, command, standing, like)
     if command.name in {"approve", "deny"}:
         voter = _voter(message, session, standing)
-        text, is_settled = votes.vote(tx, command, voter, like, now_ms)
+        text, is_settled = votes.vote(tx, command, voter, like, zone, now_ms)
         return Answered(text=text, is_settled=is_settled)
     if command.name == "model":
         text, choices = choose(tx, command.words, session, models, like, now_ms)

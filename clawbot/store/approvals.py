@@ -4,8 +4,8 @@
 
 A turn that asks is parked: no process waits for the answer. A decision makes its session claimable
 at once, the expiry when its time comes. The call is then made again and finds the decision, which
-counts for that very call with those arguments, and once; or, if people say so, for the same call of
-the same person in the same place until the conversation begins anew.
+counts for that very call with those arguments, and once; or, if people say so, for longer: see
+`clawbot.store.grants`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import ColumnElement, RowMapping, and_, or_, select, update
+from sqlalchemy import RowMapping, select, update
 
 from clawbot.history import ToolCall
-from clawbot.messages import Choice, Place
+from clawbot.messages import Choice
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
-from clawbot.store import events, inline, outbox, revisions, sessions
+from clawbot.store import events, grants, inline, outbox, revisions, sessions
+from clawbot.store.grants import ONCE, Lasting, Voter
 from clawbot.store.schema import approvals
 from clawbot.store.schema import sessions as session_rows
 from clawbot.store.topics import TURNS
@@ -49,35 +50,27 @@ class Ruling:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing:
     """How a question reads once it is decided: its `text`, and a last line for each way to end,
-    in which `{by}` stands for the name of who decided.
+    in which `{by}` stands for the name of who decided and `{until}` for a time. Ways to end are the
+    states of a ruling, and `approved_session` and `approved_until`. subject: the question in a few
+    words, for lists.
     """
 
     text: str
     endings: Mapping[str, str]
+    subject: str = ""
 
-    def as_text(self, state: str, by: str) -> str:
+    def as_text(self, state: str, by: str, lasting: Lasting = ONCE) -> str:
         """The whole of it."""
-        line = self.endings.get(state, "").replace("{by}", by)
+        usual = self.endings.get(state, "")
+        line = self.endings.get(f"{state}_{lasting.kind}", usual)
+        line = line.replace("{by}", by).replace("{until}", lasting.told)
         return "\n\n".join(part for part in (self.text, line) if part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Voter:
-    """Who answers a question, from where. place: None where people name the session itself; name:
-    what people are told of them.
-    """
-
-    person: str
-    is_owner: bool
-    session: SessionKey
-    place: Place | None = None
-    name: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What an answer came to. outcome: decided, none, several, not_yours, expired; or how the
-    question was decided before.
+    """What an answer came to. outcome: decided, none, several, not_yours, expired; revoked, when it
+    took back what was allowed for longer; or how the question was decided before.
     """
 
     outcome: str
@@ -136,7 +129,7 @@ def ask(
         "thread": (None if route is None else route.thread) or "",
     }
     people = [] if asked.is_bot else [asked.id]
-    if _is_granted(tx, turn, _hash_of(call, bound), place, people):
+    if grants.holds(tx, turn, _hash_of(call, bound), place, people, now_ms):
         return Ruling(state="approved")
     outbox_id: int | None = None
     if route is not None:
@@ -175,27 +168,6 @@ def ask(
     data = {"id": new_id, "turn": turn.turn_id, "tool": call.tool, "text": text}
     events.append(tx, turn.session, numbers.last_seq, turn.epoch, "approval_asked", data, now_ms)
     return Ruling(state="open")
-
-
-def _is_granted(
-    tx: Transaction,
-    turn: Claim,
-    arguments_hash: str,
-    place: Mapping[str, str],
-    people: Sequence[str],
-) -> bool:
-    """Whether people have allowed the same call for as long as this conversation lasts."""
-    found = tx.conn.execute(
-        select(approvals.c.people).where(
-            approvals.c.session_key == str(turn.session),
-            approvals.c.epoch == turn.epoch,
-            approvals.c.lasts == "session",
-            approvals.c.state == "approved",
-            approvals.c.arguments_hash == arguments_hash,
-            *(approvals.c[name] == value for name, value in place.items()),
-        )
-    )
-    return bool(people) and any(set(people) <= set(row) for row in found.scalars())
 
 
 def _use(tx: Transaction, row: RowMapping, arguments_hash: str, now_ms: int) -> Ruling:
@@ -253,9 +225,11 @@ def decide(
     approves: bool,
     reason: str,
     now_ms: int,
-    lasts: str = "once",
+    lasting: Lasting = ONCE,
 ) -> Decision:
-    """Answer a question; without an id the only one that is open here. lasts: once, or session."""
+    """Answer a question; without an id the only one that is open here. lasting: how long a yes
+    counts. A no to what was allowed for longer takes that back.
+    """
     if approval_id is None:
         rows = [row for row in open_here(tx, voter) if row["expires_ms"] > now_ms]
         if len(rows) != 1:
@@ -264,19 +238,21 @@ def decide(
         row = rows[0]
     else:
         found = tx.conn.execute(
-            select(approvals).where(approvals.c.id == approval_id, _is_here(voter))
+            select(approvals).where(approvals.c.id == approval_id, grants.is_here(voter))
         )
         if (one := found.mappings().one_or_none()) is None:
             return Decision(outcome="none")
         row = one
     decision = Decision(outcome="decided", ids=(row["id"],), tool=row["tool"])
-    if not voter.is_owner and voter.person not in row["people"]:
-        return Decision(outcome="not_yours", ids=decision.ids, tool=decision.tool)
+    if not voter.may_decide(row):
+        return replace(decision, outcome="not_yours")
+    if not approves and grants.in_force(tx, voter, now_ms, row["id"]):
+        grants.revoke(tx, row["id"])
+        return replace(decision, outcome="revoked")
     state = "approved" if approves else "denied"
     is_late = row["state"] == "open" and row["expires_ms"] <= now_ms
-    if is_late or not _settle(tx, row, state, voter, reason, now_ms, lasts):
-        before = "expired" if is_late else _state_of(tx, row["id"])
-        return Decision(outcome=before, ids=decision.ids, tool=decision.tool)
+    if is_late or not _settle(tx, row, state, voter, reason, now_ms, lasting):
+        return replace(decision, outcome="expired" if is_late else _state_of(tx, row["id"]))
     tx.conn.execute(
         update(session_rows)
         .where(session_rows.c.key == row["session_key"])
@@ -290,25 +266,11 @@ def open_here(tx: Transaction, voter: Voter) -> list[RowMapping]:
     """The questions that wait for an answer where somebody stands, the oldest first."""
     found = tx.conn.execute(
         select(approvals)
-        .where(_IS_OPEN, _is_here(voter))
+        .where(_IS_OPEN, grants.is_here(voter))
         .order_by(approvals.c.created_ms, approvals.c.id)
         .limit(AT_MOST)
     )
     return list(found.mappings())
-
-
-def _is_here(voter: Voter) -> ColumnElement[bool]:
-    """A question belongs to its session, and to the place where it was asked; at the root of a
-    chat, to all threads of the chat.
-    """
-    own = approvals.c.session_key == str(voter.session)
-    place = voter.place
-    if place is None:
-        return own
-    here = [approvals.c.channel == place.channel, approvals.c.chat_id == place.chat_id]
-    if place.thread is not None:
-        here.append(approvals.c.thread == place.thread)
-    return or_(own, and_(*here))
 
 
 def cancel(tx: Transaction, key: SessionKey, now_ms: int) -> int:
@@ -327,7 +289,7 @@ def _settle(
     voter: Voter | None,
     reason: str,
     now_ms: int,
-    lasts: str = "once",
+    lasting: Lasting = ONCE,
 ) -> bool:
     """Decide a question that is still open; False when somebody was faster. Its message says so."""
     person = "" if voter is None else voter.person
@@ -336,7 +298,14 @@ def _settle(
     settled = tx.conn.execute(
         update(approvals)
         .where(approvals.c.id == row["id"], approvals.c.state == "open")
-        .values(state=state, decided_by=person, reason=reason, decided_ms=now_ms, lasts=lasts)
+        .values(
+            state=state,
+            decided_by=person,
+            reason=reason,
+            decided_ms=now_ms,
+            lasts=lasting.kind,
+            lasts_until_ms=lasting.until_ms,
+        )
     )
     if settled.rowcount != 1:
         return False
@@ -344,7 +313,8 @@ def _settle(
     events.append(tx, key, numbers.last_seq, numbers.epoch, "approval_decided", data, now_ms)
     if row["outbox_id"] is not None and row["closing"] is not None:
         by = person if voter is None else voter.name or person
-        revisions.revise(tx, row["outbox_id"], Closing(**row["closing"]).as_text(state, by))
+        text = Closing(**row["closing"]).as_text(state, by, lasting)
+        revisions.revise(tx, row["outbox_id"], text)
     return True
 
 

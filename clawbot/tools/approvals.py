@@ -24,6 +24,10 @@ from clawbot.text import head_and_tail
 QUESTION_CHARS = 300
 ARGUMENT_CHARS = 1500
 
+_ENDINGS = (
+    *("approved", "approved_session", "approved_until"),
+    *("denied", "expired", "cancelled"),
+)
 _REFUSED = {
     "denied": "A person refused this call; it was not made. Do not try it again unasked.",
     "expired": "Nobody allowed this call in time; it was not made.",
@@ -62,7 +66,7 @@ class TurnApprovals:
                 call=call,
                 new_id=approval_id,
                 text=f"{asked}\n{how}",
-                closing=Closing(text=asked, endings=_endings(like)),
+                closing=Closing(text=asked, endings=_endings(like), subject=_one_line(question)),
                 expires_ms=now_ms + round(self._expires_s * 1000),
                 now_ms=now_ms,
                 choices=self._choices(approval_id),
@@ -76,17 +80,25 @@ class TurnApprovals:
             raise ToolError(_REFUSED[ruling.state] + reason)
 
     def _choices(self, approval_id: str) -> tuple[Choice, ...]:
+        """What people may answer; for longer only where somebody can be asked again."""
         like = self._turn.rows[-1].text
+        commands = {"approve": f"/approve {approval_id}"}
+        if not self._turn.rows[0].sender.is_bot:
+            commands["session"] = f"/approve {approval_id} always"
+            commands["hour"] = f"/approve {approval_id} 1h"
+        commands["deny"] = f"/deny {approval_id}"
         return tuple(
-            Choice(label=answer(f"choice_{verb}", like=like), command=f"/{verb} {approval_id}")
-            for verb in ("approve", "deny")
+            Choice(label=answer(f"choice_{name}", like=like), command=command)
+            for name, command in commands.items()
         )
 
 
 def _endings(like: str) -> dict[str, str]:
-    """How a question can end; the name of who decides is not known yet."""
-    states = ("approved", "denied", "expired", "cancelled")
-    return {state: answer(f"approval_ends_{state}", like=like, by="{by}") for state in states}
+    """How a question can end; the name of who decides, and a time, are not known yet."""
+    return {
+        state: answer(f"approval_ends_{state}", like=like, by="{by}", until="{until}")
+        for state in _ENDINGS
+    }
 
 
 def question_text(call: ToolCall, question: str, *, like: str) -> str:

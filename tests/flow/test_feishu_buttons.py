@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from tests.flow.feishu_ground import TRANSPORTS, feishu_daemon
 from tests.simulators.feishu import FeishuSimulator, SentMessage
 from tests.simulators.model import ModelSimulator, Reply, ToolCall
 from tests.tools import Deploy
+
+BUTTONS = ("Approve", "For this conversation", "For 1 hour", "Deny")
 
 
 @pytest.fixture
@@ -39,7 +42,7 @@ async def asked(
     model.expect(Reply(tool_calls=(call,)), when="ship it")
     await feishu.user_says(chat, "alice", "ship it", mention=True, thread=thread)
     question = await feishu.wait_text("May I do this?", chat=chat)
-    assert question.buttons == ("Approve", "Deny")
+    assert question.buttons == BUTTONS
     return question
 
 
@@ -76,6 +79,50 @@ async def test_a_press_approves_a_call_once_and_takes_the_buttons_off(
     assert bool(question.thread_id) is (where == "topic")
     assert len([m for m in feishu.sent(chat) if "Approved: deploy" in m.text]) == 1
     assert feishu.unacked() == []
+
+
+@pytest.mark.parametrize(
+    ("label", "ending"),
+    [
+        ("For this conversation", "Approved by alice for this conversation."),
+        ("For 1 hour", "Approved by alice until "),
+    ],
+)
+async def test_a_press_approves_the_same_call_for_longer_until_that_is_taken_back(
+    daemon: Daemon,
+    feishu: FeishuSimulator,
+    model: ModelSimulator,
+    deploy: Deploy,
+    label: str,
+    ending: str,
+) -> None:
+    question = await asked(feishu, model, "oc_team")
+    model.expect(Reply(text="Shipped."), marker="deployed shop v2")
+    press = await feishu.press_button(question.id, "alice", label)
+    await feishu.wait_text("Shipped.", chat="oc_team")
+    await press.settled.wait()
+    assert press.answer["toast"]["type"] == "success"
+    assert ending in (await without_buttons(feishu, question)).text
+    call = ToolCall(name="deploy", arguments={"text": "shop v2"})
+    model.expect(Reply(tool_calls=(call,)), when="once more")
+    model.expect(Reply(text="Shipped twice."), when="once more")
+    await feishu.user_says("oc_team", "alice", "once more", mention=True)
+    await feishu.wait_text("Shipped twice.", chat="oc_team")
+    assert deploy.made == ["shop v2", "shop v2"]
+    await feishu.user_says("oc_team", "alice", "/approve list", mention=True)
+    listed = await feishu.wait_text("Allowed here without asking again", chat="oc_team")
+    (approval,) = re.findall(r"([0-9a-f]{8})`? deploy, until .*: Deploy shop v2", listed.text)
+    await feishu.user_says("oc_team", "alice", f"/deny {approval}", mention=True)
+    await feishu.wait_text("not allowed any longer", chat="oc_team")
+    model.expect(Reply(tool_calls=(call,)), when="and again")
+    model.expect(Reply(text="Then not."), marker="A person refused this call")
+    await feishu.user_says("oc_team", "alice", "and again", mention=True)
+    asked_again = await feishu.wait_for(
+        lambda: next((m for m in feishu.sent("oc_team") if m.buttons == BUTTONS), None)
+    )
+    await feishu.press_button(asked_again.id, "alice", "Deny")
+    await feishu.wait_text("Then not.", chat="oc_team")
+    await daemon.until_quiet()
 
 
 async def test_a_press_of_somebody_else_decides_nothing_and_leaves_the_buttons(

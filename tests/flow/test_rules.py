@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from clawbot.session_key import SessionKey
-from clawbot.store.schema import messages
+from clawbot.store.schema import approvals, messages
 from clawbot.work_dirs import work_dir_of
 from tests.flow.conftest import connect, slack_keys
 from tests.flow.daemon import Daemon, run_daemon, write_config
@@ -109,4 +109,39 @@ async def test_h5_rules_refuse_and_ask_by_tool_arguments_and_sender(
     assert any("Change the plan: plan.md" in one.text for one in slack.sent(chat))
     await slack.user_says(chat, alice, f"!approve {approval}")
     await slack.wait_text("Answer to alice plans.", channel=chat)
+    await daemon.until_quiet()
+
+
+async def test_h5_what_is_allowed_until_a_time_is_listed_outlives_new_and_ends_by_the_clock(
+    daemon: Daemon, slack: SlackSimulator, model: ModelSimulator
+) -> None:
+    alice = slack.create_user("alice")
+    chat = slack.create_dm(alice)
+    command = "rm -rf build; echo removed"
+    uses(model, "clean up", "bash", command=command)
+    await slack.user_says(chat, alice, "clean up")
+    (approval,) = await asked(slack, chat)
+    await slack.user_says(chat, alice, f"!approve {approval} for ever and a day")
+    await slack.wait_text("I cannot read for how long", channel=chat)
+    await slack.user_says(chat, alice, f"!approve {approval} for 30 minutes")
+    await slack.wait_text("the same call again until 2", channel=chat)
+    await slack.wait_text("Answer to clean up.", channel=chat)
+    await slack.user_says(chat, alice, "!new")
+    await slack.wait_text("A new conversation begins.", channel=chat)
+    uses(model, "once more", "bash", command=command)
+    await slack.user_says(chat, alice, "once more")
+    await slack.wait_text("Answer to once more.", channel=chat)
+    await slack.user_says(chat, alice, "!approve list")
+    listed = await slack.wait_text("Allowed here without asking again", channel=chat)
+    assert f"`{approval}` bash, until 2" in listed.text
+    assert "Delete files: rm -rf build; echo removed" in listed.text
+    await daemon.store.write(lambda tx: tx.conn.execute(update(approvals).values(lasts_until_ms=1)))
+    await slack.user_says(chat, alice, "!approve list")
+    await slack.wait_text("Nothing is allowed here for longer", channel=chat)
+    uses(model, "too late", "bash", command=command)
+    await slack.user_says(chat, alice, "too late")
+    again = await next_asked(slack, chat, approval)
+    await slack.user_says(chat, alice, f"!approve {again} until 2020-01-01 10:00")
+    await slack.user_says(chat, alice, f"!approve {again}")
+    await slack.wait_text("Answer to too late.", channel=chat)
     await daemon.until_quiet()

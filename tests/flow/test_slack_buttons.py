@@ -19,7 +19,7 @@ from tests.simulators.model import ModelSimulator, Reply, ToolCall
 from tests.simulators.slack import SentMessage, SlackSimulator
 from tests.tools import Deploy
 
-APPROVE, DENY = "clawbot_command:0", "clawbot_command:1"
+APPROVE, ALWAYS, FOR_AN_HOUR, DENY = (f"clawbot_command:{number}" for number in range(4))
 
 
 def expire(tx: Transaction) -> None:
@@ -74,6 +74,40 @@ async def test_a_call_is_approved_by_a_press_and_once(
     assert deploy.made == ["shop v2"]
     assert len({message.thread_ts for message in slack.sent(channel)}) == 1
     assert slack.unacked() == []
+
+
+@pytest.mark.parametrize(
+    ("button", "ending"),
+    [
+        (ALWAYS, "Approved by alice for this conversation."),
+        (FOR_AN_HOUR, "Approved by alice until "),
+    ],
+)
+async def test_a_press_approves_the_same_call_for_longer(
+    daemon: Daemon,
+    slack: SlackSimulator,
+    model: ModelSimulator,
+    deploy: Deploy,
+    button: str,
+    ending: str,
+) -> None:
+    alice = slack.create_user("alice")
+    channel = slack.create_channel("general", [alice])
+    question = await asked(slack, model, channel, alice)
+    model.expect(Reply(text="Shipped."), marker="deployed shop v2")
+    await slack.press_button(channel, question, alice, button)
+    await slack.wait_text("Shipped.", channel=channel)
+    changed = await slack.wait_text(ending, channel=channel)
+    assert changed.ts == question
+    assert not has_buttons(changed)
+    call = ToolCall(name="deploy", arguments={"text": "shop v2"})
+    model.expect(Reply(tool_calls=(call,)), when="once more")
+    model.expect(Reply(text="Shipped twice."), when="once more")
+    await slack.user_says(channel, alice, "once more", thread_ts=changed.thread_ts)
+    await slack.wait_text("Shipped twice.", channel=channel)
+    await daemon.until_quiet()
+    assert deploy.made == ["shop v2", "shop v2"]
+    assert not any(has_buttons(message) for message in slack.sent(channel))
 
 
 def shown(slack: SlackSimulator, channel: str, ts: str) -> SentMessage:

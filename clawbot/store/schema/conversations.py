@@ -183,7 +183,8 @@ approvals = Table(
     Column("decided_ms", BigInteger),
     Column("used_ms", BigInteger),
     Column("epoch", Integer, nullable=False, server_default="0"),
-    Column("lasts", Text, nullable=False, server_default="once"),  # once, or session
+    Column("lasts", Text, nullable=False, server_default="once"),  # session, until, revoked
+    Column("lasts_until_ms", BigInteger),
     UniqueConstraint("turn_id", "call_seq"),
 )
 partial_index("ix_approvals_open", approvals.c.session_key, where="decided_ms IS NULL")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from sqlalchemy import true
+from sqlalchemy import ColumnElement, true
 
 from clawbot.ports import Transaction
-from clawbot.store import approvals, sessions, stops, turns
-from clawbot.store.approvals import Decision, Voter
+from clawbot.store import approvals, grants, sessions, stops, turns
+from clawbot.store.approvals import Decision
+from clawbot.store.grants import Voter
 from tests.contracts.broken.breaking import Break, afterwards, before, replacing, wrapping
 from tests.contracts.broken.running import without_stops
 
@@ -28,6 +29,11 @@ def by_anybody(
 ) -> Decision:
     """Take everybody for an owner."""
     return original(tx, replace(voter, is_owner=True), *args, **kw)
+
+
+def at_the_beginning(original: Callable[[int], ColumnElement[bool]], _now_ms: int) -> object:
+    """Let no time pass."""
+    return original(0)
 
 
 APPROVAL_BREAKS = (
@@ -59,12 +65,27 @@ APPROVAL_BREAKS = (
     Break(
         clause="test_what_is_allowed_for_a_conversation_needs_no_second_question_in_it",
         fault="people are asked again",
-        apply=replacing(approvals, "_is_granted", lambda *_: False),
+        apply=replacing(grants, "holds", lambda *_: False),
     ),
     Break(
         clause="test_what_is_allowed_for_a_conversation_needs_no_second_question_in_it",
         fault="it counts for everything",
-        apply=replacing(approvals, "_is_granted", lambda *_: True),
+        apply=replacing(grants, "holds", lambda *_: True),
+    ),
+    Break(
+        clause="test_what_is_allowed_until_a_time_needs_no_second_question_before_it",
+        fault="people are asked again",
+        apply=replacing(grants, "holds", lambda *_: False),
+    ),
+    Break(
+        clause="test_what_is_allowed_until_a_time_needs_no_second_question_before_it",
+        fault="the time is never over",
+        apply=wrapping(grants, "_is_in_force", at_the_beginning),
+    ),
+    Break(
+        clause="test_what_is_allowed_for_longer_is_taken_back_by_a_no",
+        fault="a no changes nothing",
+        apply=replacing(grants, "revoke", lambda *_: None),
     ),
     Break(
         clause="test_a_question_is_put_once",
@@ -94,7 +115,7 @@ APPROVAL_BREAKS = (
     Break(
         clause="test_a_question_is_answered_where_it_was_asked",
         fault="it is answered anywhere",
-        apply=replacing(approvals, "_is_here", lambda _: true()),
+        apply=replacing(grants, "is_here", lambda _: true()),
     ),
     Break(
         clause="test_without_an_id_the_only_open_question_is_meant",

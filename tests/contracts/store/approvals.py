@@ -12,6 +12,7 @@ from clawbot.ports import Store
 from clawbot.session_key import SessionKey
 from clawbot.store import events
 from clawbot.store.claims import Claim
+from clawbot.store.grants import Lasting
 from tests.contracts.store import scenes
 from tests.contracts.store.ground import Ground
 from tests.contracts.store.scenes import DESK, NOW_MS, in_group, said
@@ -82,7 +83,7 @@ class ApprovalClauses:
     ) -> None:
         store = await ground.open("one")
         await asking(store)
-        await scenes.decide(store, lasts="session")
+        await scenes.decide(store, lasting=Lasting(kind="session"))
         (turn,) = await scenes.claim(store)
         assert (await scenes.ask(store, turn)).state == "approved"
         assert (await scenes.ask(store, turn, "a2", seq=2)).state == "approved"
@@ -102,6 +103,39 @@ class ApprovalClauses:
         await scenes.stop(store, new_epoch=True)
         turn = await scenes.begin(store, "and again")
         assert (await scenes.ask(store, turn, "d1")).state == "open"
+
+    async def test_what_is_allowed_until_a_time_needs_no_second_question_before_it(
+        self, ground: Ground
+    ) -> None:
+        store = await ground.open("one")
+        await asking(store)
+        await scenes.decide(store, lasting=Lasting(kind="until", until_ms=LATER_MS))
+        assert await scenes.granted(store) == ["a1"]
+        # Also when the conversation begins anew; by the clock, and for the very same call alone.
+        await scenes.stop(store, new_epoch=True)
+        turn = await scenes.begin(store, "again")
+        assert (await scenes.ask(store, turn, "a2", now_ms=LATER_MS - 1)).state == "approved"
+        assert (await scenes.ask(store, turn, "b1", seq=2, arguments="[]")).state == "open"
+        assert (await scenes.ask(store, turn, "b2", seq=3, bound="/other")).state == "open"
+        assert (await scenes.ask(store, turn, "b3", seq=4, now_ms=LATER_MS)).state == "open"
+        assert await scenes.granted(store, now_ms=LATER_MS) == []
+
+    async def test_what_is_allowed_for_longer_is_taken_back_by_a_no(self, ground: Ground) -> None:
+        store = await ground.open("one")
+        turn = await scenes.begin(store)
+        for number, lasting in enumerate(
+            (Lasting(kind="session"), Lasting(kind="until", until_ms=LATER_MS)), 1
+        ):
+            name, arguments = f"a{number}", f"[{number}]"
+            await scenes.ask(store, turn, name, seq=number, arguments=arguments)
+            await scenes.decide(store, name, lasting=lasting)
+            assert await scenes.granted(store) == [name]
+            for person, outcome in (("U2", "not_yours"), ("U1", "revoked"), ("U1", "approved")):
+                no = await scenes.decide(store, name, by=person, approves=False)
+                assert no.outcome == outcome
+            assert await scenes.granted(store) == []
+            again = await scenes.ask(store, turn, f"b{number}", seq=9 + number, arguments=arguments)
+            assert again.state == "open"
 
     async def test_a_question_is_put_once(self, ground: Ground) -> None:
         store = await ground.open("one")

@@ -26,9 +26,10 @@ from clawbot.messages import (
 from clawbot.ports import Store, Transaction
 from clawbot.queueing import QueuePolicy
 from clawbot.session_key import SessionKey
-from clawbot.store import approvals, claims, history, lanes, outbox, stops, turns, waiting
-from clawbot.store.approvals import Closing, Decision, Ruling, Voter
+from clawbot.store import approvals, claims, grants, history, lanes, outbox, stops, turns, waiting
+from clawbot.store.approvals import Closing, Decision, Ruling
 from clawbot.store.claims import Claim
+from clawbot.store.grants import ONCE, Lasting, Voter
 from clawbot.store.inbox import InboxRow
 from clawbot.store.outbox import OutboxRow
 from clawbot.store.schema import inbox as inbox_rows
@@ -243,15 +244,24 @@ async def decide(
     place: Place | None = HERE,
     session: SessionKey = KEY,
     now_ms: int = NOW_MS,
-    lasts: str = "once",
+    lasting: Lasting = ONCE,
 ) -> Decision:
     """Answer a question."""
     voter = Voter(person=by, is_owner=is_owner, session=session, place=place, name=f"<{by}>")
     return await store.write(
         lambda tx: approvals.decide(
-            *(tx, voter, approval_id), approves=approves, reason="", now_ms=now_ms, lasts=lasts
+            *(tx, voter, approval_id), approves=approves, reason="", now_ms=now_ms, lasting=lasting
         )
     )
+
+
+async def granted(
+    store: Store, *, by: str = "U1", place: Place | None = HERE, now_ms: int = NOW_MS
+) -> list[str]:
+    """The ids of what is allowed for longer, where somebody stands."""
+    voter = Voter(person=by, is_owner=False, session=KEY, place=place)
+    rows = await store.read(lambda tx: grants.in_force(tx, voter, now_ms))
+    return [row["id"] for row in rows]
 
 
 async def join(store: Store, turn: Claim) -> list[str]:
