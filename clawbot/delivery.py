@@ -18,6 +18,7 @@ from clawbot.errors import LeaseLost, StoreUnavailable
 from clawbot.lease import Heartbeat
 from clawbot.ports import ChannelAdapter, Clock, Store
 from clawbot.reply import ReplySender
+from clawbot.store import draining as draining_of
 from clawbot.store import lanes, outbox
 from clawbot.store.outbox import OutboxRow
 from clawbot.store.topics import draft_topic, outbox_topic
@@ -29,6 +30,8 @@ ROWS_AT_ONCE = 256
 ROWS_OF_A_CHAT = 64  # what waits for its chat's pace leaves room for the others
 LOOK_AGAIN_S = 1.0
 GROWTH_INTERVAL_S = 0.2
+HEARD_OF_WITHIN_S = 2.0
+LAST_CALLS_S = 3.0  # less than what cuts a part off that has not ended
 
 
 class Delivery:
@@ -168,13 +171,40 @@ class Delivery:
             ear.close()
 
     async def _flush(self, group: asyncio.TaskGroup) -> None:
-        """Go on within the grace until nothing is left to send; then leave it to the next one."""
-        give_up = self._clock.monotonic() + self._grace_s
-        while self._clock.monotonic() < give_up:
+        """Go on within the grace until nothing is left to send, nor to come from workers that end
+        too; then leave it to the next one.
+        """
+        began = self._clock.monotonic()
+        while (spent_s := self._clock.monotonic() - began) < self._grace_s:
             claimed = await self._claim(group)
-            if not self._tasks and not claimed:
-                return
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=GROWTH_INTERVAL_S)
+            elif not claimed:
+                if not await self._is_more_to_come(spent_s):
+                    return
+                await self._clock.sleep(GROWTH_INTERVAL_S)
+        await self._leave_off()
+
+    async def _is_more_to_come(self, spent_s: float) -> bool:
+        """Whether replies may come of turns in workers that were asked to stop as well; each of
+        them says so, but perhaps not before us.
+        """
+        try:
+            running, draining = await self._store.read(
+                partial(draining_of.running, channel=self._channel)
+            )
+        except StoreUnavailable as error:
+            log.warning("draining_not_read", channel=self._channel, error=str(error))
+            return False
+        return draining > 0 or (running > 0 and spent_s < HEARD_OF_WITHIN_S)
+
+    async def _leave_off(self) -> None:
+        """Give back what is not sent yet. A call to the platform that has begun may end."""
+        self.sender.permit.withdraw()
+        for future in self._growing.values():
+            if not future.done():
+                future.set_result(None)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=LAST_CALLS_S)
         for task in self._tasks:
             task.cancel()

@@ -22,7 +22,9 @@ class DraftWriter:
 
     An answer that is complete before the first interval ends is never written as a draft. A draft
     that cannot be written is no reason to end the turn: its next step finds out. `newest` is the
-    reply so far, `written` what people may have seen of it.
+    reply so far, `written` what people may have seen of it. Of a turn that is resumed people have
+    seen some: its draft is shown again when it is as long as that, for nothing that people read may
+    vanish under their eyes.
     """
 
     def __init__(self, store: Store, clock: Clock, claim: Claim) -> None:
@@ -36,6 +38,8 @@ class DraftWriter:
 
     def text(self, draft: str) -> None:
         """See `ports.Reporter`."""
+        if len(draft) < len(self._claim.draft_text):
+            return
         self.newest = draft
         self._changed.set()
 

@@ -14,6 +14,7 @@ import structlog
 from clawbot.errors import LeaseLost, StoreUnavailable
 from clawbot.ports import Clock, Store
 from clawbot.store import processes
+from clawbot.store.draining import DRAINS
 
 log = structlog.get_logger(__name__)
 
@@ -48,6 +49,7 @@ class Heartbeat:
         self._interval_s = interval_s
         self._lease_s = lease_s
         self._facts = facts
+        self._drains = False
         self._beaten = clock.monotonic()
 
     @property
@@ -74,13 +76,21 @@ class Heartbeat:
                         f"no heartbeat was stored for {self._lease_s:g} s; ending this process"
                     ) from error
 
+    async def drain(self) -> None:
+        """Say at once that this process was asked to stop, and finishes what it has begun."""
+        self._drains = True
+        try:
+            await self._beat()
+        except StoreUnavailable as error:
+            log.warning("heartbeat_failed", error=str(error))
+
     async def end(self) -> None:
         """Sign off: whatever is still owned is free at once."""
         await self._store.write(lambda tx: processes.release(tx, self.process_id))
 
     async def _beat(self) -> None:
         started = self._clock.monotonic()
-        facts = dict(self._facts())
+        facts = {**self._facts(), **(DRAINS if self._drains else {})}
         await self._store.write(lambda tx: processes.beat(tx, self.process_id, self._role, facts))
         self._beaten = started
 

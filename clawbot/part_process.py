@@ -61,6 +61,7 @@ async def run_part(
 
     def on_ready() -> None:
         collect_seldom()
+        log.info("part_ready")
         notifier.ready()
         if lifeline is not None:
             lifeline.say_ready()

@@ -26,6 +26,7 @@ from clawbot.errors import (
 )
 from clawbot.lease import Heartbeat
 from clawbot.messages import MessageRef, OutboundFile, OutboundPart
+from clawbot.permit import Permit
 from clawbot.ports import (
     ChannelAdapter,
     Clock,
@@ -76,6 +77,7 @@ class ReplySender:
         self._heartbeat = heartbeat
         self._holder = heartbeat.process_id
         self._adapter = adapter
+        self.permit = Permit(heartbeat)
         self.last_sent_ms: int | None = None
 
     def begin(self) -> Shown:
@@ -163,8 +165,7 @@ class ReplySender:
             else:
                 shown.growing.add(number)  # it may look unfinished
         if ref is None:
-            if not self._heartbeat.is_fresh:
-                raise NotSent("others may have taken this process for dead")
+            self.permit.check()
             ref = await self._post(outgoing)
             self._note_shown(shown, number, outgoing)
         self.last_sent_ms = self._clock.now_ms()
@@ -281,6 +282,7 @@ class ReplySender:
             if row.state == "streaming":
                 return  # the next look at the draft comes soon, and brings more
             await self._clock.sleep(wait_s)
+        self.permit.check()
         outgoing = self._part(row, number, text, progress, max(row.parts) + 1)
         try:
             await self._within_time(self._adapter.edit(MessageRef(id=part.ref), outgoing))

@@ -223,6 +223,8 @@ class Worker:
 
     async def _drain(self) -> None:
         """Let turns finish within the grace, then give the rest back."""
+        if self._running:
+            await self._heartbeat.drain()
         try:
             async with asyncio.timeout(self._limits.grace_s):
                 await self._none_running.wait()

@@ -76,7 +76,8 @@ class Messenger:
                 return reference
         content = self._content(part)
         ts = await self._post(part.route, content, part)
-        self._states.remember(ts, _State(shown=content, update_from=self._next_update()))
+        shown = _State(is_stopped=True, shown=content, update_from=self._next_update())
+        self._states.remember(ts, shown)
         return Reference(channel=chat_id, ts=ts)
 
     def _may_stream(self, route: ReplyRoute) -> bool:

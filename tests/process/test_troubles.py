@@ -260,36 +260,5 @@ async def test_on_a_full_disk_nothing_is_acked_and_with_room_again_all_is_answer
         assert await command.stop() == 0
 
 
-# -- stopping under load ---------------------------------------------------------------------------
-
-
-async def test_a_daemon_stopped_under_load_and_started_again_answers_everybody_once(
-    tmp_path: Path, slack: SlackSimulator
-) -> None:
-    people = 20
-    async with ModelSimulator(slow_echo) as answering:
-        path = write_config(
-            tmp_path,
-            model_url=answering.base_url("openai-chat"),
-            slack=slack_keys(slack, "socket", 0),
-            extra="workers: 2",
-        )
-        writers = [slack.create_user(f"person{number}") for number in range(people)]
-        chats = [slack.create_dm(writer) for writer in writers]
-        async with clawbot(path, "run") as first:
-            await slack.wait_connected(timeout_s=30)
-            for number, chat in enumerate(chats):
-                await slack.user_says(chat, writers[number], f"question {number}")
-            await slack.wait_sent(3, timeout_s=30)
-            assert await first.stop() == 0
-        async with clawbot(path, "run") as second:
-            for number, chat in enumerate(chats):
-                await slack.wait_text(f"echo: question {number}", channel=chat, timeout_s=30)
-            await slack.wait_settled(timeout_s=30)
-            assert await second.stop() == 0
-    assert [len(slack.sent(chat)) for chat in chats] == [1] * people
-    assert not any("error" in message.text for message in slack.sent())
-
-
 def slow_echo(request: Any) -> Reply:
     return Reply(text=tuple(echo(request).text), delay_s=0.05)
