@@ -48,6 +48,7 @@ from clawbot.config_sections import (
 )
 from clawbot.config_tools import ProjectConfig, ToolsConfig
 from clawbot.errors import ConfigError
+from clawbot.file_stamp import FileStamp, stamp_of
 from clawbot.queueing import QueueRules
 from clawbot.session_key import RESERVED_CHANNELS, SessionKey
 from clawbot.yaml_source import Document, KeyPath, read_document
@@ -116,11 +117,17 @@ class Config(Section):
     channels: dict[str, ChannelConfig] = Field(default={}, exclude=True)
     """The platform accounts, by the names given to them."""
     _file: Path | None = PrivateAttr(default=None)
+    _stamp: FileStamp | None = PrivateAttr(default=None)
 
     @property
     def file(self) -> Path | None:
         """The YAML that it was read from."""
         return self._file
+
+    @property
+    def stamp(self) -> FileStamp | None:
+        """What that file was known by when it was read."""
+        return self._stamp
 
     def secrets(self) -> list[SecretStr]:
         """Every secret, for keeping them out of logs."""
@@ -238,6 +245,7 @@ def load_config(
 ) -> Config:
     """Read and check the file; raise ConfigError with every problem of it. Blocks on the disk."""
     try:
+        stamp = stamp_of(path)
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"config {path}: cannot be read: {error.strerror}") from error
@@ -250,7 +258,7 @@ def load_config(
         config = reader.config()
     if document.problems or config is None:
         raise ConfigError([str(problem) for problem in document.sorted_problems()])
-    config._file = path.absolute()  # noqa: SLF001  its own
+    config._file, config._stamp = path.absolute(), stamp  # noqa: SLF001  its own
     return config
 
 

@@ -28,7 +28,7 @@ from clawbot.notify import VARIABLES, Notifier
 from clawbot.part_process import run_part
 from clawbot.parts import adapter_part, open_store, release_process, web_part, worker_part
 from clawbot.ports import Part, Store
-from clawbot.stopping import Stopping, on_signals
+from clawbot.stopping import Stopping, on_hangup, on_signals
 from clawbot.supervisor import Child, ChildStatus, Hooks, Supervisor
 from clawbot.transcripts import TranscriptKeeper
 
@@ -212,7 +212,7 @@ class Daemon:
         }
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(job, name=name) for name, job in side_jobs.items()]
-            with on_signals(self._signalled):
+            with on_signals(self._signalled), on_hangup(self._signalled):
                 code = await supervisor.run(self._stopping)
             for task in running:
                 task.cancel()

@@ -60,14 +60,14 @@ class ChannelRules:
 
 
 class Intake:
-    """Takes in the messages of one channel. It keeps nothing between two messages."""
+    """Takes in the messages of one channel, by `rules` as they are then. It keeps nothing else."""
 
     def __init__(
         self, store: Store, clock: Clock, rules: ChannelRules, process_id: str = ""
     ) -> None:
         self._store = store
         self._clock = clock
-        self._rules = rules
+        self.rules = rules
         self._process_id = process_id
 
     async def accept(self, message: InboundMessage) -> Accepted:
@@ -95,8 +95,8 @@ class Intake:
             partial(
                 overview,
                 channel=channel,
-                policy=self._rules.policy,
-                models=self._rules.models,
+                policy=self.rules.policy,
+                models=self.rules.models,
                 chat_id=chat_id,
                 person=person,
                 now_ms=self._clock.now_ms(),
@@ -104,7 +104,7 @@ class Intake:
         )
 
     def _take(self, tx: Transaction, message: InboundMessage, now_ms: int) -> Accepted:
-        accepted = admit(tx, message, self._rules, now_ms)
+        accepted = admit(tx, message, self.rules, now_ms)
         until_ms, row_id = message.inline_until_ms, accepted.inbox_id
         if until_ms is None:
             return accepted

@@ -15,7 +15,7 @@ from clawbot.hosting import HostedPart, OpenPart
 from clawbot.lifeline import PROCESS_ID_VARIABLE, take_lifeline
 from clawbot.logs import name_process
 from clawbot.notify import Notifier
-from clawbot.stopping import Stopping, on_signals
+from clawbot.stopping import Stopping, on_hangup, on_signals
 
 YOUNG_OBJECTS = 10_000
 
@@ -70,7 +70,7 @@ async def run_part(
     hosted = HostedPart(open_part=open_part, drain_s=drain_s)
     beats = [asyncio.create_task(notifier.feed_watchdog(clock), name="watchdog")]
     try:
-        with on_signals(signalled):
+        with on_signals(signalled), on_hangup(signalled):
             return await hosted(process_id, on_ready, stopping)
     finally:
         for task in beats:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+import structlog
+
+log = structlog.get_logger(__name__)
 
 ECHO_S = 0.2
 
@@ -49,6 +54,28 @@ def on_signals(request: Callable[[int], None]) -> Iterator[None]:
     finally:
         for number in signals:
             loop.remove_signal_handler(number)
+
+
+@contextmanager
+def on_hangup(request: Callable[[int], None]) -> Iterator[None]:
+    """Take SIGHUP as the end of the terminal where there is one: call `request` as for SIGTERM.
+    Elsewhere it asks to look at the config, which each part does every second in any case.
+    """
+    loop = asyncio.get_running_loop()
+    number = int(signal.SIGHUP)
+    has_terminal = sys.stdin is not None and sys.stdin.isatty()
+
+    def arrived() -> None:
+        if has_terminal:
+            request(number)
+        else:
+            log.info("reload_requested", signal=number)
+
+    loop.add_signal_handler(number, arrived)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(number)
 
 
 async def first_of(*waits: Coroutine[Any, Any, object], timeout_s: float | None = None) -> None:

@@ -12,8 +12,9 @@ import typer
 
 from clawbot.cli import status_view
 from clawbot.cli.options import DEFAULT_CONFIG, ConfigPath
-from clawbot.cli.store_access import existing_state, with_store
+from clawbot.cli.store_access import existing_state, state_despite, with_state
 from clawbot.config import load_config
+from clawbot.errors import ConfigError
 from clawbot.logs import configure_logs
 from clawbot.state_dir import holder_of
 
@@ -36,10 +37,17 @@ def status(
     ] = False,
 ) -> None:
     """Show which parts live, how the channels are, and what waits or went wrong."""
-    loaded = existing_state(config)
-    found = with_store(config, status_view.status_of)
+    problem = None
+    try:
+        loaded = existing_state(config)
+    except ConfigError as error:
+        problem, loaded = error, state_despite(config, error)
+    found = with_state(loaded, status_view.status_of)
     show = status_view.show_json if as_json else status_view.show
     show(found, holder_of(loaded.state_dir))
+    if problem is not None:
+        typer.echo("The config file is bad now; what runs goes by what it read before:", err=True)
+        raise problem
 
 
 def explain(

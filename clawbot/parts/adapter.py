@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 
 from clawbot.adapter_host import AdapterHost
@@ -24,6 +25,7 @@ from clawbot.ports import (
     Uploader,
 )
 from clawbot.rates import RateLimits, Rates
+from clawbot.reloading import watching
 
 
 @asynccontextmanager
@@ -35,18 +37,26 @@ async def open_adapter_host(
     section = config.channels[channel]
     opens = await asyncio.to_thread(load, CHANNEL_TYPES[section.type].adapter)
     adapter: ChannelAdapter = opens(channel, section.adapter_config, clock)
-    yield AdapterHost(
-        store,
-        clock,
-        heartbeat_of(config, store, clock, process_id, f"adapter {channel}"),
-        channel,
-        adapter,
-        Intake(store, clock, rules_of(config, channel, adapter), process_id),
-        grace_s=config.limits.grace_s,
-        thread_messages=config.limits.context_messages,
-        file_bytes=config.limits.file_bytes,
-        enrich_ms=round(config.limits.enrich_deadline_s * 1000),
-    )
+    intake = Intake(store, clock, rules_of(config, channel, adapter), process_id)
+
+    def change(changed: Config) -> None:
+        fresh = rules_of(changed, channel, adapter)
+        intake.rules = replace(fresh, over_rate=intake.rules.over_rate)  # which remembers
+
+    async with watching(config, clock, change) as watch:
+        role = f"adapter {channel}"
+        yield AdapterHost(
+            store,
+            clock,
+            heartbeat_of(config, store, clock, process_id, role, watch.facts),
+            channel,
+            adapter,
+            intake,
+            grace_s=config.limits.grace_s,
+            thread_messages=config.limits.context_messages,
+            file_bytes=config.limits.file_bytes,
+            enrich_ms=round(config.limits.enrich_deadline_s * 1000),
+        )
 
 
 def rules_of(config: Config, channel: str, adapter: ChannelAdapter) -> ChannelRules:

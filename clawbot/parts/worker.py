@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 
-from clawbot.agent.calling import LONGEST_WAIT_S, Caller
+from clawbot.agent.calling import LONGEST_WAIT_S, Caller, Timing
 from clawbot.agent.compaction import CompactionLimits, Compactor
 from clawbot.agent.limiter import Limiter
-from clawbot.agent.loop import Agent, LoopLimits
+from clawbot.agent.loop import Agent, Answer, LoopLimits
 from clawbot.agent.models import ModelPool
 from clawbot.agent.outages import Outages
 from clawbot.agent.tokens import TokenCounter, open_counter
@@ -18,13 +19,16 @@ from clawbot.clock import SystemClock
 from clawbot.config import Config
 from clawbot.config_sections import OFFLINE_MODEL
 from clawbot.history import EMPTY
+from clawbot.journal import StoreJournal
 from clawbot.parts.heartbeat import heartbeat_of
-from clawbot.ports import Clock, Model, Part, Store, Tool
+from clawbot.ports import Clock, Model, Part, Reporter, Store, Tool
 from clawbot.prices import Prices
 from clawbot.project import ProjectLimits, ProjectReader
+from clawbot.reloading import watching
 from clawbot.runner import SessionRunner, memory_model
 from clawbot.scheduler import Scheduler, planned_by
 from clawbot.session_settings import queue_of
+from clawbot.store.claims import Claim
 from clawbot.tools.offer import open_tools
 from clawbot.worker import Worker, WorkerLimits
 
@@ -47,16 +51,13 @@ async def open_worker(
         ModelPool(config.providers) as models,
         await _counter(config) as counter,
         _compactor(config, store, clock, models, caller) as compactor,
-        open_tools(config, clock, more_tools) as tools,
+        open_tools(config, clock, more_tools) as offer,
     ):
         for name in (config.model, *config.fallbacks):
             await models.get(name)  # a bad key or provider shows now, not at the first message
             # Data about all models is loaded now, beside the event loop.
             await asyncio.to_thread(memory_model, config, name)
         await asyncio.to_thread(prices.of, config.model, EMPTY)
-
-        def facts() -> dict[str, str]:
-            return {**caller.outages.facts(), **tools.facts()}
 
         runner = SessionRunner(
             config=config,
@@ -66,7 +67,7 @@ async def open_worker(
                 clock=clock, limits=LoopLimits(max_steps=config.turns.max_steps), caller=caller
             ),
             models=models,
-            tools=tools,
+            tools=offer.tools,
             project=ProjectReader(
                 ProjectLimits(
                     agents_bytes=config.project.agents_bytes, skills=config.project.skills
@@ -75,23 +76,46 @@ async def open_worker(
             counter=counter,
             compactor=compactor,
         )
-        yield Worker(
-            store,
-            clock,
-            heartbeat_of(config, store, clock, process_id, "worker", facts),
-            runner,
-            WorkerLimits(
-                turns=config.turns.per_worker,
-                turns_per_chat=config.turns.per_chat,
-                pools=config.pools,
-                turn_timeout_s=config.turns.turn_timeout_s,
-                grace_s=config.limits.grace_s,
-                context_rows=config.limits.context_messages,
-                queue_of=partial(queue_of, config),
-                debounces=any(c.policy.queue.debounce_ms for c in config.channels.values()),
-            ),
-            Scheduler(store, clock, planned_by(config)),
-        )
+        latest = LatestRunner(runner)
+
+        def change(changed: Config) -> None:
+            offer.change(changed)
+            latest.runner = replace(runner, config=changed)
+
+        async with watching(config, clock, change) as watch:
+
+            def facts() -> dict[str, str]:
+                return {**caller.outages.facts(), **offer.tools.facts(), **watch.facts()}
+
+            heartbeat = heartbeat_of(config, store, clock, process_id, "worker", facts)
+            scheduler = Scheduler(store, clock, planned_by(config))
+            yield Worker(store, clock, heartbeat, latest, _limits(config), scheduler)
+
+
+class LatestRunner:
+    """Runs each turn by the config as it is when the turn begins; a `worker.TurnRunner`."""
+
+    def __init__(self, runner: SessionRunner) -> None:
+        self.runner = runner
+
+    async def run(
+        self, claim: Claim, journal: StoreJournal, reporter: Reporter, timing: Timing
+    ) -> Answer:
+        """See `turn_run.TurnRunner`."""
+        return await self.runner.run(claim, journal, reporter, timing)
+
+
+def _limits(config: Config) -> WorkerLimits:
+    return WorkerLimits(
+        turns=config.turns.per_worker,
+        turns_per_chat=config.turns.per_chat,
+        pools=config.pools,
+        turn_timeout_s=config.turns.turn_timeout_s,
+        grace_s=config.limits.grace_s,
+        context_rows=config.limits.context_messages,
+        queue_of=partial(queue_of, config),
+        debounces=any(c.policy.queue.debounce_ms for c in config.channels.values()),
+    )
 
 
 def _compactor(

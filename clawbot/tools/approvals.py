@@ -79,6 +79,10 @@ class TurnApprovals:
             reason = f" Their words: {ruling.reason}" if ruling.reason else ""
             raise ToolError(_REFUSED[ruling.state] + reason)
 
+    def was_asked(self, call: ToolCall) -> bool:
+        """See `tools.context.Approvals`."""
+        return call.seq in self._turn.asked
+
     def _choices(self, approval_id: str) -> tuple[Choice, ...]:
         """What people may answer; for longer only where somebody can be asked again."""
         like = self._turn.rows[-1].text

@@ -22,6 +22,10 @@ class Approvals(Protocol):
         """See `ports.ToolContext.ask`."""
         ...
 
+    def was_asked(self, call: ToolCall) -> bool:
+        """Whether people were asked about this call before; what they say of it counts."""
+        ...
+
 
 class FileSender(Protocol):
     """Sends files to the chat of one turn."""
@@ -70,6 +74,13 @@ class TurnContext:
         if not self._is_allowed:
             await self.approvals.ask(self.call, question)
             self._is_allowed = True
+
+    @property
+    def was_asked(self) -> bool:
+        """See `tools.registry.Questioned`."""
+        return self.approvals is not None and (
+            self.call is not None and self.approvals.was_asked(self.call)
+        )
 
     def for_call(self, call: ToolCall) -> TurnContext:
         """See `ports.ToolContext`."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import structlog
@@ -42,10 +43,26 @@ SEARCH_THREADS = 4
 """Searches of all sessions share these; a long one holds up other searches and nothing else."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """The tools of a worker, and the rules for calling them."""
+
+    tools: ToolSets
+    rules: Rules
+
+    def change(self, config: Config) -> None:
+        """Go by what a config says now: of calls from the next one on, of tools from the next turn
+        on.
+        """
+        section = config.tools
+        self.rules.change(section.rules, ask_dangerous=section.ask_dangerous)
+        self.tools.change(section.offered, _of_channels(config))
+
+
 @asynccontextmanager
 async def open_tools(
     config: Config, clock: Clock, more_tools: Sequence[Tool] = ()
-) -> AsyncIterator[ToolSets]:
+) -> AsyncIterator[Offer]:
     """The tools of a worker; leaving ends what runs in the background."""
     section = config.tools
     # What of a result the history holds is the working memory's to say.
@@ -71,12 +88,17 @@ async def open_tools(
             named = [one for one in all_tools if any(fnmatchcase(one.name, p) for p in patterns)]
             return ToolRegistry(named, clock=clock, limits=limits, rules=rules)
 
-        of_channels = {
-            name: channel.tools
-            for name, channel in config.channels.items()
-            if channel.tools is not None
-        }
-        yield ToolSets(chosen, section.offered, of_channels, servers)
+        tool_sets = ToolSets(chosen, section.offered, _of_channels(config), servers)
+        yield Offer(tools=tool_sets, rules=rules)
+
+
+def _of_channels(config: Config) -> dict[str, tuple[str, ...]]:
+    """The tools of channels that have others than most."""
+    return {
+        name: channel.tools
+        for name, channel in config.channels.items()
+        if channel.tools is not None
+    }
 
 
 @asynccontextmanager

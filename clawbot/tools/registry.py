@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Protocol, runtime_checkable
 
 import structlog
 from pydantic import BaseModel, ValidationError
@@ -43,6 +44,16 @@ class ToolLimits:
     timeout_s: float = 300.0
     result_chars: int = 50_000
     at_once: int = 8
+
+
+@runtime_checkable
+class Questioned(Protocol):
+    """A context whose call people may have been asked about before."""
+
+    @property
+    def was_asked(self) -> bool:
+        """Whether they were."""
+        ...
 
 
 class ToolRegistry:
@@ -124,7 +135,9 @@ class ToolRegistry:
         if judgement.verdict == "deny":
             reason = judgement.reason or "the rules of this clawbot do not allow it"
             raise ToolError(f"Not made: {reason}. Do not try to do the same in another way.")
-        if judgement.verdict == "ask":
+        # What people say of a call counts also where the rules would not ask about it any more.
+        was_asked = isinstance(context, Questioned) and context.was_asked
+        if judgement.verdict == "ask" or was_asked:
             await context.ask(question_of(asked, judgement.reason))
 
     async def _run(self, tool: Tool, args: BaseModel, context: ToolContext) -> str:

@@ -60,21 +60,28 @@ ALLOWED = Judgement(verdict="allow")
 
 
 class Rules:
-    """The rules of a config, ready to use."""
+    """The rules of a config, ready to use. They can be changed while turns run by them."""
 
     def __init__(self, rules: Sequence[ToolRule], *, ask_dangerous: bool) -> None:
-        self._rules = [(rule, regex.compile(rule.arguments)) for rule in rules]
+        self.change(rules, ask_dangerous=ask_dangerous)
+
+    def change(self, rules: Sequence[ToolRule], *, ask_dangerous: bool) -> None:
+        """Judge by these from the next call on, all at once."""
         known = _DANGEROUS if ask_dangerous else {}
-        self._dangerous = [(regex.compile(text), reason) for text, reason in known.items()]
+        self._compiled = (
+            [(rule, regex.compile(rule.arguments)) for rule in rules],
+            [(regex.compile(text), reason) for text, reason in known.items()],
+        )
 
     def judge(self, call: AskedCall) -> Judgement:
         """Decide."""
         text = _text_of(call.arguments)
-        for rule, pattern in self._rules:
+        rules, dangerous = self._compiled
+        for rule, pattern in rules:
             if _is_about(rule, call) and _finds(pattern, text, in_doubt=rule.do != "allow"):
                 return Judgement(verdict=rule.do, reason=rule.reason)
         if call.tool == "bash":
-            for pattern, reason in self._dangerous:
+            for pattern, reason in dangerous:
                 if _finds(pattern, text, in_doubt=True):
                     return Judgement(verdict="ask", reason=reason)
         return ALLOWED

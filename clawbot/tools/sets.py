@@ -58,6 +58,11 @@ class ToolSets:
             self._made[name] = self._choose(patterns, () if more is None else more.tools)
         return self._made[name]
 
+    def change(self, offered: Sequence[str], of_channels: Mapping[str, Sequence[str]]) -> None:
+        """Offer these from the next turn on."""
+        self._offered, self._of_channels = offered, of_channels
+        self._made = {}
+
     def facts(self) -> Mapping[str, str]:
         """What `status` is to show: the tools that do not work."""
         return {} if self._more is None else self._more.facts()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy import select, update
 
+from clawbot.config import Config, load_config
 from clawbot.session_key import SessionKey
 from clawbot.store.schema import approvals, messages
 from clawbot.work_dirs import work_dir_of
@@ -145,3 +147,26 @@ async def test_h5_what_is_allowed_until_a_time_is_listed_outlives_new_and_ends_b
     await slack.user_says(chat, alice, f"!approve {again}")
     await slack.wait_text("Answer to too late.", channel=chat)
     await daemon.until_quiet()
+
+
+def allowing_all(path: Path) -> Config:
+    text = path.read_text()
+    path.write_text(text.replace("  rules:", "  rules:\n    - {do: allow}"))
+    return load_config(path)
+
+
+async def test_h5_a_refusal_counts_although_the_rules_allow_the_call_by_then(
+    daemon: Daemon, slack: SlackSimulator, model: ModelSimulator, tmp_path: Path
+) -> None:
+    alice = slack.create_user("alice")
+    chat = slack.create_dm(alice)
+    uses(model, "clean up", "bash", command="rm -rf build; echo removed")
+    await slack.user_says(chat, alice, "clean up")
+    (approval,) = await asked(slack, chat)
+    await daemon.stop("worker")
+    daemon.config = await asyncio.to_thread(allowing_all, tmp_path / "clawbot.yaml")
+    await daemon.start("worker")
+    await slack.user_says(chat, alice, f"!deny {approval}")
+    await slack.wait_text("Answer to clean up.", channel=chat)
+    await daemon.until_quiet()
+    assert (await results(daemon))[-1].startswith("A person refused this call")

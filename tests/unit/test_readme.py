@@ -77,8 +77,8 @@ def test_every_type_of_channel_is_named() -> None:
 
 async def test_every_tool_and_no_other_is_listed(tmp_path: Path) -> None:
     config = Config(state_dir=tmp_path, model="offline")
-    async with open_tools(config, SystemClock()) as tools:
-        names = {spec.name for spec in tools.general.specs}
+    async with open_tools(config, SystemClock()) as offer:
+        names = {spec.name for spec in offer.tools.general.specs}
     assert {cell.strip("`") for cell in first_cells(chapter("What the agent can do"))} == names
 
 
