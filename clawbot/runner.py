@@ -37,10 +37,12 @@ from clawbot.store import seeds
 from clawbot.store.claims import Claim
 from clawbot.store.schedules import MAY_BE_SILENT
 from clawbot.subagents import LOOKS_ONLY, Subagents
+from clawbot.tools import seen_files
 from clawbot.tools.approvals import TurnApprovals
 from clawbot.tools.context import TurnContext
 from clawbot.tools.outgoing import TurnFiles
 from clawbot.tools.plans import TurnPlans
+from clawbot.tools.seen_files import SeenFiles
 from clawbot.tools.sets import ToolSets
 from clawbot.work_dirs import make_work_dir, work_dirs_of
 
@@ -217,6 +219,7 @@ class SessionRunner:
             file_sender=TurnFiles(self.store, self.clock, claim),
             planner=partial(TurnPlans, self.store, self.clock, claim, self.config.time_zone),
             may_be_silent=all(row.reason == MAY_BE_SILENT for row in claim.rows),
+            seen=SeenFiles(folder=saved.root / seen_files.FOLDER),
         )
 
     def _helpers(
@@ -238,6 +241,7 @@ class SessionRunner:
             file_sender=None,
             planner=None,
             may_be_silent=False,
+            seen=None,
             helper=None,
         )
         tools = self.tools.of(channel).only(LOOKS_ONLY).bind(alone)

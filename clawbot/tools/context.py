@@ -13,6 +13,7 @@ from clawbot.history import ToolCall
 from clawbot.ports import Reporter, Store, Unit
 from clawbot.session_key import SessionKey
 from clawbot.tools.schedule import Plans
+from clawbot.tools.seen_files import SeenFiles
 
 
 class Approvals(Protocol):
@@ -44,7 +45,8 @@ class TurnContext:
     deadline: when the turn must end, by the clock's `monotonic`. stopping: set when it is stopped.
     approvals: None where there are no people to ask. file_sender: None where there is no chat.
     planner: makes what plans for the conversation, of what takes units to be committed.
-    may_be_silent: whether the turn may end without a message. helper: does a task and reports.
+    may_be_silent: whether the turn may end without a message. seen: which files the session has
+    seen, and how. helper: does a task and reports.
     call: the call that this is the context of. call_effects: what it wants written with its result.
     """
 
@@ -62,6 +64,7 @@ class TurnContext:
     file_sender: FileSender | None = None
     planner: Callable[[Callable[[Unit[None]], None]], Plans] | None = None
     may_be_silent: bool = False
+    seen: SeenFiles | None = None
     helper: Callable[[str], Awaitable[str]] | None = None
     call: ToolCall | None = None
     call_effects: list[Unit[None]] = field(default_factory=list)

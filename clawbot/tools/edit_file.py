@@ -12,6 +12,7 @@ from clawbot.ports import ToolContext
 from clawbot.text import clean
 from clawbot.tools import edits
 from clawbot.tools.encodings import binary_kind, whole_text
+from clawbot.tools.seen_files import seen_of
 from clawbot.tools.threads import in_thread
 from clawbot.tools.writing import place_of
 
@@ -63,7 +64,11 @@ def _edit(args: EditFileArgs, context: ToolContext, abandoned: threading.Event) 
             )
         except ToolError as error:
             raise ToolError(f"{args.path}: {error}", kind=error.kind) from error
+        seen = seen_of(context)
+        knew_all = seen.knows(place.sight())
         place.write(file.with_text(edited.text))
+        if knew_all:
+            seen.note(place.sight())
     lines = ", ".join(map(str, edited.first_lines[:_SHOWN_LINES]))
     more = ", …" if len(edited.first_lines) > _SHOWN_LINES else ""
     places = (

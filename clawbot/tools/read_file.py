@@ -13,6 +13,7 @@ from clawbot.errors import ToolError
 from clawbot.ports import ToolContext
 from clawbot.tools.encodings import binary_kind, decode_slice
 from clawbot.tools.files import open_file
+from clawbot.tools.seen_files import Sight, seen_of
 from clawbot.tools.threads import in_thread
 
 _SAMPLE_BYTES = 8192
@@ -54,7 +55,9 @@ class ReadFile:
 
     def _read(self, args: ReadFileArgs, context: ToolContext, abandoned: threading.Event) -> str:
         with open_file(context.readable_dirs, args.path) as file:
-            size = os.fstat(file.fileno()).st_size
+            status = os.fstat(file.fileno())
+            size = status.st_size
+            seen_of(context).note(Sight.of(file.fileno(), status))
             sample = file.read(_SAMPLE_BYTES)
             if not sample:
                 return f"({args.path} is empty)"

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from clawbot.ports import ToolContext
 from clawbot.text import clean
+from clawbot.tools.seen_files import seen_of
 from clawbot.tools.threads import in_thread
 from clawbot.tools.writing import place_of
 
@@ -27,8 +28,8 @@ class WriteFile:
 
     name: ClassVar[str] = "write_file"
     description: ClassVar[str] = (
-        "Write a text file, with its directories; what it held before is replaced. To change a "
-        "part of a file use edit_file."
+        "Write a text file, with its directories; what it held before is replaced, unless it was "
+        "changed since you read it. To change a part of a file use edit_file."
     )
     Args: ClassVar[type[BaseModel]] = WriteFileArgs
     writes: ClassVar[bool] = True
@@ -41,7 +42,10 @@ class WriteFile:
 def _write(args: WriteFileArgs, context: ToolContext, abandoned: threading.Event) -> str:
     data = clean(args.content).encode()
     with place_of(context.work_dirs, args.path, abandoned, makes_dirs=True) as place:
+        seen = seen_of(context)
+        seen.check(args.path, place.sight())
         place.write(data)
+        seen.note(place.sight())
     done = "replaced" if place.exists else "made"
     lines = args.content.count("\n") + (not args.content.endswith("\n") and args.content != "")
     return f"{args.path}: {done}, {lines:,} line{'s' * (lines != 1)}, {len(data):,} bytes"

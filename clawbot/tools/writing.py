@@ -23,6 +23,7 @@ from pathlib import Path
 
 from clawbot.errors import ToolError
 from clawbot.tools.files import OutsideRoot, Walk, candidates, reason_of
+from clawbot.tools.seen_files import Sight
 
 LOCK_WAIT_S = 10.0
 _POLL_S = 0.01
@@ -52,6 +53,14 @@ class Place:
         if len(data) > max_bytes:
             raise ToolError(f"{self.path}: larger than {max_bytes:,} bytes; it cannot be edited")
         return data
+
+    def sight(self) -> Sight | None:
+        """The file as it is now; None if there is none."""
+        try:
+            status = os.stat(self.name, dir_fd=self.directory, follow_symlinks=False)
+        except OSError:
+            return None
+        return Sight.of(self.directory, status, self.name)
 
     def write(self, data: bytes) -> None:
         """Put a file there, in the place of what is there. Raise ToolError."""

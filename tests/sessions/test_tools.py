@@ -79,6 +79,38 @@ async def test_h15_two_writes_of_one_step_are_made_in_their_order(
     assert (folder(tmp_path, BACK) / "a.txt").read_text() == "version 7"
 
 
+async def test_a10_two_chats_in_one_directory_do_not_write_over_each_other(
+    chat: Chats, model: ModelSimulator, tmp_path: Path
+) -> None:
+    """One directory, two sessions (the chat and a task of it) and the real tools."""
+    task = BACK.with_task("7")
+    uses(model, "begin", ("write_file", {"path": "plan.md", "content": "one\n"}))
+    await chat.say(BACK, "begin")
+    uses(
+        model,
+        "go on",
+        ("subagent", {"task": "look at plan.md"}),
+        ("read_file", {"path": "plan.md"}),
+        ("write_file", {"path": "plan.md", "content": "one\ntwo\n"}),
+    )
+    uses(model, "look at plan.md", ("read_file", {"path": "plan.md"}))
+    await chat.say(task, "go on")
+    # A helper's look is not the session's own.
+    uses(model, "see plan.md", ("read_file", {"path": "plan.md"}))
+    uses(
+        model,
+        "finish",
+        ("subagent", {"task": "see plan.md"}),
+        ("write_file", {"path": "plan.md", "content": "one\nthree\n"}),
+        ("edit_file", {"path": "plan.md", "old_text": "one\n", "new_text": "one\nthree\n"}),
+    )
+    await chat.say(BACK, "finish")
+    found = await results(chat, BACK)
+    assert [is_error for _, is_error in found] == [False, False, True, False]
+    assert "was changed by somebody else" in found[2][0]
+    assert (folder(tmp_path, BACK) / "plan.md").read_text() == "one\nthree\ntwo\n"
+
+
 async def test_a8_another_sessions_saved_results_and_files_stay_out_of_reach(
     chat: Chats, model: ModelSimulator, tmp_path: Path
 ) -> None:

@@ -3,13 +3,17 @@
 import asyncio
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from clawbot.errors import ToolError
 from clawbot.tools import writing
+from clawbot.tools.context import TurnContext
 from clawbot.tools.edit_file import EditFile, EditFileArgs
+from clawbot.tools.read_file import ReadFile, ReadFileArgs
+from clawbot.tools.seen_files import SeenFiles
 from clawbot.tools.write_file import WriteFile, WriteFileArgs
 from tests.unit.tools.context import context_in, names
 
@@ -177,6 +181,88 @@ async def test_a10_an_edit_with_a_stale_text_is_refused(tmp_path: Path) -> None:
     await EditFile().run(args, context_in(tmp_path))
     with pytest.raises(ToolError, match="not there"):
         await EditFile().run(args, context_in(tmp_path))
+
+
+def session(folder: Path, *roots: Path) -> TurnContext:
+    """A turn of a session that keeps what it has seen in this folder."""
+    return replace(context_in(*roots), seen=SeenFiles(folder=folder / "seen", most=5))
+
+
+async def read(path: str, context: TurnContext) -> str:
+    return await ReadFile().run(ReadFileArgs(path=path), context)
+
+
+async def overwrite(path: str, content: str, context: TurnContext) -> str:
+    return await WriteFile().run(WriteFileArgs(path=path, content=content), context)
+
+
+def put(path: Path, text: str) -> None:
+    """Change a file as a command does: in place."""
+    path.write_text(text)
+
+
+@pytest.mark.parametrize("by", ["read", "written"])
+@pytest.mark.parametrize("changed", ["a tool", "a command"])
+async def test_a10_what_somebody_else_wrote_since_is_not_written_over(
+    back: Path, tmp_path: Path, by: str, changed: str
+) -> None:
+    one, two = session(tmp_path / "one", back), session(tmp_path / "two", back)
+    await overwrite("plan", "old", two if by == "read" else one)
+    if by == "read":
+        await read("plan", one)
+    if changed == "a tool":
+        await overwrite("plan", "of two", two)
+    else:
+        put(back / "plan", "of a command")
+    # By whatever name it is called, also in a later turn and process.
+    again = session(tmp_path / "one", back.parent, back)
+    for path, context in (("plan", one), ("./plan", one), (f"{back.name}/plan", again)):
+        with pytest.raises(ToolError, match=r"was changed by somebody else.*Read it again"):
+            await overwrite(path, "of one", context)
+    assert "of " in await read("plan", one)
+    await overwrite("plan", "of both", again)
+    await overwrite("plan", "of both, again", one)
+    assert (back / "plan").read_text() == "of both, again"
+
+
+async def test_a10_a_file_that_was_never_read_or_is_gone_is_written(
+    back: Path, tmp_path: Path
+) -> None:
+    one = session(tmp_path / "one", back)
+    put(back / "result", "made by a command")
+    await overwrite("result", "mine", one)
+    (back / "result").unlink()
+    await overwrite("result", "mine, anew", one)
+    assert (back / "result").read_text() == "mine, anew"
+
+
+async def test_a10_an_edit_counts_as_seeing_only_of_a_file_that_was_known_before(
+    back: Path, tmp_path: Path
+) -> None:
+    one = session(tmp_path / "one", back)
+    edit = EditFileArgs(path="plan", old_text="first", new_text="FIRST")
+    await overwrite("plan", "first\nlast\n", one)
+    await EditFile().run(edit, one)
+    await overwrite("plan", "first\nlast\n", one)
+    put(back / "plan", "first\nmiddle\nlast\n")
+    await EditFile().run(edit, one)
+    with pytest.raises(ToolError, match="was changed"):
+        await overwrite("plan", "first\nlast\n", one)
+    assert (back / "plan").read_text() == "FIRST\nmiddle\nlast\n"
+
+
+async def test_what_a_session_remembers_of_files_is_bounded_and_may_fail(
+    back: Path, tmp_path: Path
+) -> None:
+    one = session(tmp_path / "one", back)
+    for number in range(9):
+        await overwrite(f"file{number}", "x", one)
+    assert len(names(tmp_path / "one/seen")) == 5
+    put(tmp_path / "two", "no directory")
+    two = session(tmp_path / "two", back)
+    await read("file0", two)
+    await overwrite("file0", "y", two)
+    assert (back / "file0").read_text() == "y"
 
 
 def test_who_holds_a_directory_for_long_does_not_hold_up_others_for_ever(
