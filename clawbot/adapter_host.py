@@ -21,8 +21,8 @@ from clawbot.ports import (
     Clock,
     Enricher,
     HealthReporter,
-    NoteUser,
     OverviewShower,
+    Sharer,
     Store,
     Typing,
 )
@@ -80,8 +80,8 @@ class AdapterHost:
         Raise ChannelBroken when an admin must act, StartupError when a port is taken.
         """
         await self._heartbeat.begin()
-        if isinstance(self._adapter, NoteUser):
-            self._adapter.note_with(self._change_note)
+        if isinstance(self._adapter, Sharer):
+            self._adapter.share_with(self._change_note, lambda: self._heartbeat.peers)
         try:
             if self._stand_by is not None and not await self._wait_for_turn(self._stand_by, stop):
                 return

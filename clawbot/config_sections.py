@@ -97,9 +97,10 @@ class ProviderConfig(Section):
     context_tokens: int | None = Field(default=None, ge=2048)
     """How much its models take in; left out, what is known of a model, else 32768."""
     requests_per_minute: int | None = Field(default=None, ge=1)
-    """How many calls each worker process makes in a minute; more of them wait. Left out, any."""
+    """How many calls all workers together make in a minute, in equal parts; more of them wait. Left
+    out, any number."""
     tokens_per_minute: int | None = Field(default=None, ge=1000)
-    """How many tokens, in and out, each worker process uses in a minute; left out, any number."""
+    """How many tokens, in and out, all workers use in a minute, in equal parts; left out, any."""
 
 
 class TurnOverrides(Section):

@@ -39,7 +39,7 @@ class ChannelRules:
 
     can_edit: whether the adapter can change sent messages, so that replies may grow. can_enrich:
     whether it completes messages; without, an incomplete one is taken as it is.
-    can_download: whether it can load the files of messages. over_rate: see `rates.Rates.take`.
+    can_download: whether it can load the files of messages. over_rate: see `clawbot.shared_rates`.
     can_read_threads: whether it can tell what stood in a thread before we were called into it.
     """
 
@@ -52,7 +52,7 @@ class ChannelRules:
     enrich_ms: int
     late_after_ms: int
     is_owner: Callable[[str], bool] = lambda _user_id: False
-    over_rate: Callable[[InboundMessage, int], Over | None] = lambda _message, _now_ms: None
+    over_rate: Callable[[Transaction, InboundMessage, int], Over | None] = lambda *_: None
     can_read_threads: bool = False
     can_download: bool = False
     zone: str = "UTC"
@@ -314,7 +314,7 @@ def _queue(
 ) -> Accepted:
     if (row_id := inline.take_more(tx, message, way.session, now_ms)) is not None:
         return _accepted("more", row_id, way.session)
-    if (over := rules.over_rate(message, now_ms)) is not None:
+    if (over := rules.over_rate(tx, message, now_ms)) is not None:
         return refusals.slow_down(tx, message, way, over, now_ms)
     joins = _joins_thread(tx, message, way, rules, now_ms)
     has_files = bool(message.attachments) and rules.can_download

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from clawbot.errors import LeaseLost, StoreUnavailable
-from clawbot.ports import Clock, Store
+from clawbot.ports import Clock, Store, Transaction
 from clawbot.store import processes
 from clawbot.store.draining import DRAINS
 
@@ -29,7 +29,10 @@ def no_facts() -> Mapping[str, str]:
 
 
 class Heartbeat:
-    """The heartbeat of one process, and the reaping of those that have none."""
+    """The heartbeat of one process, and the reaping of those that have none.
+
+    peers: how many processes of the same role live, this one included, at its last beat.
+    """
 
     def __init__(
         self,
@@ -50,6 +53,7 @@ class Heartbeat:
         self._lease_s = lease_s
         self._facts = facts
         self._drains = False
+        self.peers = 1
         self._beaten = clock.monotonic()
 
     @property
@@ -91,7 +95,13 @@ class Heartbeat:
     async def _beat(self) -> None:
         started = self._clock.monotonic()
         facts = {**self._facts(), **(DRAINS if self._drains else {})}
-        await self._store.write(lambda tx: processes.beat(tx, self.process_id, self._role, facts))
+        lease_ms = round(self._lease_s * 1000)
+
+        def unit(tx: Transaction) -> int:
+            processes.beat(tx, self.process_id, self._role, facts)
+            return processes.count(tx, self._role, lease_ms)
+
+        self.peers = await self._store.write(unit)
         self._beaten = started
 
     async def _reap(self) -> None:

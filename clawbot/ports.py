@@ -243,11 +243,11 @@ class AmendmentSource(Protocol):
 
 
 @runtime_checkable
-class NoteUser(Protocol):
-    """Keeps in notes what all processes of its channel must know."""
+class Sharer(Protocol):
+    """Knows that several processes may serve its channel; the platform counts them as one."""
 
-    def note_with(self, change: ChangeNote) -> None:
-        """Be told, before `check`, how to change a note."""
+    def share_with(self, change: ChangeNote, processes: Callable[[], int]) -> None:
+        """Be told, before `check`, how to change a note and how many processes there are now."""
         ...
 
 

@@ -1,7 +1,7 @@
 """How much one person, and one chat, may ask for in a minute: counted in the adapter's process.
 
 What is over the rate is not taken, and its sender is told so. Counts live in memory: a restart
-begins anew, and of several adapter processes of one channel each counts what it takes in.
+begins anew. Several adapter processes of one channel count together (`clawbot.shared_rates`).
 """
 
 from __future__ import annotations

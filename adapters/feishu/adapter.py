@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import structlog
@@ -47,7 +47,7 @@ from clawbot.messages import (
     OutboundPart,
     ReplyRoute,
 )
-from clawbot.ports import Accept, Amend, Clock
+from clawbot.ports import Accept, Amend, ChangeNote, Clock
 
 log = structlog.get_logger(__name__)
 
@@ -135,6 +135,10 @@ class FeishuAdapter:
         except ChannelBroken as error:
             self._health.broken(str(error))
             raise
+
+    def share_with(self, change: ChangeNote, processes: Callable[[], int]) -> None:  # noqa: ARG002
+        """Keep to a share of Feishu's rates when the app's events go to several processes."""
+        self._api.share_with(processes)
 
     def amend_with(self, amend: Amend) -> None:
         """Report recalled messages there from now on; Feishu tells bots of no edits."""

@@ -6,6 +6,7 @@ Who calls knows what may be repeated. A message with a `uuid` may: it is sent on
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import aiohttp
@@ -58,6 +59,10 @@ class FeishuApi:
     def __init__(self, config: FeishuConfig, clock: Clock) -> None:
         self._config = config
         self._calls = Calls(config, clock)
+
+    def share_with(self, processes: Callable[[], int]) -> None:
+        """Keep to a share of Feishu's rates when so many processes serve the app."""
+        self._calls.pacer.processes = processes
 
     @property
     def session(self) -> aiohttp.ClientSession:

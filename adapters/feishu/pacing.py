@@ -1,6 +1,11 @@
-"""Keeps calls apart: a few messages a second to one chat, and silence where Feishu asked for it."""
+"""Keeps calls apart: a few messages a second to one chat, and silence where Feishu asked for it.
+
+Feishu counts what all processes of the app send: each of them keeps to its share.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from adapters.feishu.failures import RateLimited
 from clawbot.ports import Clock
@@ -17,6 +22,7 @@ class Pacer:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self.processes: Callable[[], int] = lambda: 1
         self._free_at: dict[str, float] = {}
         self._closed_until: dict[str, float] = {}
 
@@ -24,7 +30,7 @@ class Pacer:
         """Wait for the chat's next turn; callers get theirs in the order in which they came."""
         now = self._clock.monotonic()
         at = max(now, self._free_at.pop(chat, now))
-        self._free_at[chat] = at + _GAP_S
+        self._free_at[chat] = at + _GAP_S * self.processes()
         while len(self._free_at) > _MAX_CHATS:
             del self._free_at[next(iter(self._free_at))]
         if at > now:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import structlog
@@ -47,7 +47,7 @@ from clawbot.messages import (
     OutboundPart,
     ReplyRoute,
 )
-from clawbot.ports import Accept, Amend, Clock, Overview
+from clawbot.ports import Accept, Amend, ChangeNote, Clock, Overview
 
 log = structlog.get_logger(__name__)
 
@@ -82,6 +82,7 @@ class SlackAdapter:
         self._health = Health(name)
         self._amend: Amend | None = None
         chat, pacer = ChatApi(self._api), Pacer(clock)
+        self._pacer = pacer
         self._messenger = Messenger(name, chat, pacer, clock, streams=config.streaming)
         self._uploads = Uploads(name, self._api, chat, pacer)
         self._messenger.people = lambda: self._names.people
@@ -147,6 +148,10 @@ class SlackAdapter:
     def amend_with(self, amend: Amend) -> None:
         """Report edits and deletions there from now on."""
         self._amend = amend
+
+    def share_with(self, change: ChangeNote, processes: Callable[[], int]) -> None:  # noqa: ARG002
+        """Keep to a share of Slack's rates when the app's events go to several processes."""
+        self._pacer.processes = processes
 
     def overview_with(self, overview: Overview) -> None:
         """Show that on the Home tab from now on."""

@@ -1,10 +1,14 @@
 """Keeps calls within Slack's limits: one pace per channel for posts, budgets for growth.
 
+Slack counts what all processes of the app call: each of them keeps to its share.
+
 What must be sent is only ever delayed; what a reply's growth can do without is left out when the
 workspace's budget of a method runs low, because a later change brings the whole text.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from clawbot.errors import NotSent
 from clawbot.ports import Clock
@@ -28,6 +32,7 @@ class Pacer:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self.processes: Callable[[], int] = lambda: 1
         self._post_at: dict[str, float] = {}
         self._spent: dict[str, tuple[float, float]] = {}
         self._closed_until: dict[str, float] = {}
@@ -35,14 +40,14 @@ class Pacer:
     async def post_turn(self, channel: str) -> None:
         """Wait for the channel's next turn, in calling order; raise NotSent if that is far off."""
         self.check("chat.postMessage", channel)
-        now = self._clock.monotonic()
-        earliest = now - (_POST_BURST - 1) * _POST_GAP_S
+        now, gap_s = self._clock.monotonic(), _POST_GAP_S * self.processes()
+        earliest = now - max(0.0, _POST_BURST * _POST_GAP_S - gap_s)
         at = max(self._post_at.pop(channel, earliest), earliest)
         wait_s = at - now
         if wait_s > _LONGEST_WAIT_S:
             self._post_at[channel] = at
             raise NotSent(f"slack: {wait_s:.1f} s of posts wait in {channel}", retry_after_s=wait_s)
-        self._post_at[channel] = at + _POST_GAP_S
+        self._post_at[channel] = at + gap_s
         while len(self._post_at) > _MAX_CHANNELS:
             del self._post_at[next(iter(self._post_at))]
         if wait_s > 0:
@@ -78,9 +83,12 @@ class Pacer:
 
     def _is_low(self, method: str) -> bool:
         closed = self._closed_until.get(method, 0.0) > self._clock.monotonic()
-        return closed or self._left(method) < max(1.0, _RESERVE * _PER_MINUTE[method])
+        return closed or self._left(method) < max(1.0, _RESERVE * self._full(method))
 
     def _left(self, method: str) -> float:
-        full = float(_PER_MINUTE[method])
+        full = self._full(method)
         left, at = self._spent.get(method, (full, 0.0))
         return min(full, left + (self._clock.monotonic() - at) * full / 60)
+
+    def _full(self, method: str) -> float:
+        return _PER_MINUTE[method] / self.processes()

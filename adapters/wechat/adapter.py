@@ -9,7 +9,7 @@ A person is known by the openid, which is the chat too. There are no threads and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from adapters.health import Health
@@ -82,7 +82,7 @@ class WechatAdapter:
             max_file_bytes=MAX_FILE_BYTES if config.customer_service else 0,
         )
 
-    def note_with(self, change: ChangeNote) -> None:
+    def share_with(self, change: ChangeNote, processes: Callable[[], int]) -> None:  # noqa: ARG002
         """Share the token, and what chats may still be sent, with the account's other processes."""
         self._budget.change = self._api.tokens.change = change
 

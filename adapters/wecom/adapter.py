@@ -8,7 +8,7 @@ A member is known by the user id, which is the chat too.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from adapters.health import Health
 from adapters.notes import OwnNotes
@@ -72,7 +72,7 @@ class WecomAdapter:
         self._repeats = Repeats(notes.change, CHECK_INTERVAL_S)
         self._health = Health(name)
 
-    def note_with(self, change: ChangeNote) -> None:
+    def share_with(self, change: ChangeNote, processes: Callable[[], int]) -> None:  # noqa: ARG002
         """Share the token, and what was said and handed over, with the app's other processes."""
         self._change_note = self._api.tokens.change = self._repeats.change = change
 

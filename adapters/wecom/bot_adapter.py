@@ -8,7 +8,7 @@ An answer is one stream; what does not fit into it, or comes too late for it, go
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -97,7 +97,7 @@ class WecomBotAdapter:
             max_file_bytes=largest(BOT_KINDS) if self._is_socket else 0,
         )
 
-    def note_with(self, change: ChangeNote) -> None:
+    def share_with(self, change: ChangeNote, processes: Callable[[], int]) -> None:  # noqa: ARG002
         """Share with the bot's other processes which streams somebody has begun to end."""
         self._change_note = change
 

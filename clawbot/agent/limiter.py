@@ -1,14 +1,15 @@
 """How much a provider is asked for: requests and tokens a minute, and a pause when it wants one.
 
 One object a worker process; all its sessions share it, so that one which is told to wait makes the
-others wait too, instead of being told the same. Calls go ahead in the order in which they came.
+others wait too, instead of being told the same. Calls go ahead in the order in which they came. Of
+several workers each takes an equal part, so that the provider sees no more than is configured.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from clawbot.config_sections import ProviderConfig
@@ -40,7 +41,8 @@ class _Provider:
 class Limiter:
     """Holds calls back; see the config section `providers`.
 
-    longest_wait_s: who would wait longer is refused, as the provider itself would do.
+    longest_wait_s: who would wait longer is refused, as the provider itself would do. workers: how
+    many share what is configured, this one included.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Limiter:
         self._clock = clock
         self._longest_wait_s = longest_wait_s
         self._given = providers
+        self.workers: Callable[[], int] = lambda: 1
         self._providers: dict[str, _Provider] = {}
 
     async def admit(self, provider: str, tokens: int) -> Admitted:
@@ -90,17 +93,21 @@ class Limiter:
 
         One that is larger than a minute's tokens goes ahead when nothing else counts.
         """
-        now = self._clock.monotonic()
+        now, workers = self._clock.monotonic(), self.workers()
         calls = state.calls
-        while calls and calls[0].at + WINDOW_S <= now:
+        # A part of less than one request is one in a longer time.
+        requests = state.requests or workers
+        most, most_in_s = max(1, requests // workers), WINDOW_S * max(1.0, workers / requests)
+        while calls and calls[0].at + most_in_s <= now:
             calls.popleft()
         waits = [state.pause_until - now, 0.0]
-        if state.requests is not None and len(calls) >= state.requests:
-            waits.append(calls[len(calls) - state.requests].at + WINDOW_S - now)
+        if state.requests is not None and len(calls) >= most:
+            waits.append(calls[len(calls) - most].at + most_in_s - now)
         if state.tokens is not None:
-            used = sum(call.tokens for call in calls)
-            for call in calls:
-                if used + tokens <= state.tokens:
+            recent = [call for call in calls if call.at + WINDOW_S > now]
+            used = sum(call.tokens for call in recent)
+            for call in recent:
+                if used + tokens <= state.tokens / workers:
                     break
                 used -= call.tokens
                 waits.append(call.at + WINDOW_S - now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -24,8 +24,9 @@ from clawbot.ports import (
     ThreadReader,
     Uploader,
 )
-from clawbot.rates import RateLimits, Rates
+from clawbot.rates import RateLimits
 from clawbot.reloading import watching
+from clawbot.shared_rates import SharedRates
 
 
 @asynccontextmanager
@@ -37,7 +38,11 @@ async def open_adapter_host(
     section = config.channels[channel]
     opens = await asyncio.to_thread(load, CHANNEL_TYPES[section.type].adapter)
     adapter: ChannelAdapter = opens(channel, section.adapter_config, clock)
-    intake = Intake(store, clock, rules_of(config, channel, adapter), process_id)
+
+    def processes() -> int:
+        return heartbeat.peers
+
+    intake = Intake(store, clock, rules_of(config, channel, adapter, processes), process_id)
 
     def change(changed: Config) -> None:
         fresh = rules_of(changed, channel, adapter)
@@ -45,10 +50,11 @@ async def open_adapter_host(
 
     async with watching(config, clock, change) as watch:
         role = f"adapter {channel}"
+        heartbeat = heartbeat_of(config, store, clock, process_id, role, watch.facts)
         yield AdapterHost(
             store,
             clock,
-            heartbeat_of(config, store, clock, process_id, role, watch.facts),
+            heartbeat,
             channel,
             adapter,
             intake,
@@ -59,8 +65,10 @@ async def open_adapter_host(
         )
 
 
-def rules_of(config: Config, channel: str, adapter: ChannelAdapter) -> ChannelRules:
-    """What the intake must know of a channel."""
+def rules_of(
+    config: Config, channel: str, adapter: ChannelAdapter, processes: Callable[[], int] = lambda: 1
+) -> ChannelRules:
+    """What the intake must know of a channel, which so many processes serve."""
     limits = config.limits
     rates = RateLimits(per_sender=limits.sender_per_minute, per_chat=limits.chat_per_minute)
     return ChannelRules(
@@ -77,5 +85,5 @@ def rules_of(config: Config, channel: str, adapter: ChannelAdapter) -> ChannelRu
         late_after_ms=round(limits.late_after_s * 1000),
         is_owner=partial(config.is_owner, channel),
         zone=config.time_zone,
-        over_rate=Rates(rates).take,
+        over_rate=SharedRates(rates, processes).take,
     )

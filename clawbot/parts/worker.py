@@ -40,11 +40,12 @@ async def open_worker(
     """A worker with its models and tools; leaving closes the models' connections."""
     clock = SystemClock()
     prices = Prices(config.providers, config.budgets)
+    limiter = Limiter(clock, config.providers, LONGEST_WAIT_S)
     caller = Caller(
         clock=clock,
         first_token_timeout_s=config.turns.first_token_timeout_s,
         price_of=prices.of,
-        limiter=Limiter(clock, config.providers, LONGEST_WAIT_S),
+        limiter=limiter,
         outages=Outages(clock),
     )
     async with (
@@ -88,6 +89,7 @@ async def open_worker(
                 return {**caller.outages.facts(), **offer.tools.facts(), **watch.facts()}
 
             heartbeat = heartbeat_of(config, store, clock, process_id, "worker", facts)
+            limiter.workers = lambda: heartbeat.peers
             scheduler = Scheduler(store, clock, planned_by(config))
             yield Worker(store, clock, heartbeat, latest, _limits(config), scheduler)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, func, select, update
 
 from clawbot.messages import ChannelHealth
 from clawbot.ports import Transaction
@@ -57,6 +57,13 @@ def beat(
             index_elements=["id"], set_={"heartbeat_ms": now, "facts": facts or None}
         )
     )
+
+
+def count(tx: Transaction, role: str, lease_ms: int) -> int:
+    """How many processes of a role live; for one of them, so at least one."""
+    lives = processes.c.heartbeat_ms >= tx.lease_ms() - lease_ms
+    found = select(func.count()).select_from(processes).where(processes.c.role == role, lives)
+    return max(1, tx.conn.execute(found).scalar_one())
 
 
 def reap(tx: Transaction, lease_ms: int) -> list[str]:

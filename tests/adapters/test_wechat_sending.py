@@ -107,7 +107,7 @@ async def test_many_processes_share_one_fetch_of_the_token(
     notes = OwnNotes(clock)
     adapters = [opened() for _ in range(4)]
     for adapter in adapters:
-        adapter.note_with(notes.change)
+        adapter.share_with(notes.change, lambda: 1)
     wechat.fail_next("stable_token", "slow:0.2")
     await asyncio.gather(*(adapter.check() for adapter in adapters))
     for adapter in adapters:
@@ -124,7 +124,7 @@ async def test_a_process_that_died_while_it_fetched_holds_nobody_up(
     notes = OwnNotes(clock)
     dead, alive = opened(), opened()
     for adapter in (dead, alive):
-        adapter.note_with(notes.change)
+        adapter.share_with(notes.change, lambda: 1)
     busy = TokenCache(clock, notes.change, f"{wechat.app_id}/{wechat.app_secret}", _never)
     fetching = asyncio.create_task(busy.get())
     await until(lambda: bool(notes._notes))

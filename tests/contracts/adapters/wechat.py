@@ -20,7 +20,7 @@ from adapters.wecom.bot_socket import Timings
 from adapters.wecom.config import WecomBotConfig, WecomConfig
 from clawbot.clock import SystemClock
 from clawbot.messages import ReplyRoute
-from clawbot.ports import ChannelAdapter, HealthReporter, NoteUser
+from clawbot.ports import ChannelAdapter, HealthReporter, Sharer
 from tests.contracts.adapters.ground import Recorder, Trouble, until
 from tests.simulators.wechat import AibotSimulator, WechatSimulator, WecomSimulator
 
@@ -58,8 +58,8 @@ class _Called:
 
     @asynccontextmanager
     async def _opened(self, adapter: ChannelAdapter) -> AsyncIterator[ChannelAdapter]:
-        assert isinstance(adapter, NoteUser)
-        adapter.note_with(self._notes.change)  # as the processes of a channel share them
+        assert isinstance(adapter, Sharer)
+        adapter.share_with(self._notes.change, lambda: 1)  # as processes of a channel do
         try:
             yield adapter
         finally:
@@ -213,7 +213,7 @@ class BotGround:
             **keys,
         )
         adapter = open_bot(self.channel, config, SystemClock(), timings=QUICK)
-        adapter.note_with(self._notes.change)
+        adapter.share_with(self._notes.change, lambda: 1)
         try:
             yield adapter
         finally:

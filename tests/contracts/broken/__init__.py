@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.contracts.broken.amending import AMENDMENT_BREAKS
 from tests.contracts.broken.asking import APPROVAL_BREAKS
 from tests.contracts.broken.breaking import Break
+from tests.contracts.broken.counting import PEER_BREAKS
 from tests.contracts.broken.crowding import WAITING_BREAKS
 from tests.contracts.broken.front import INBOX_BREAKS
 from tests.contracts.broken.inline import INLINE_BREAKS
@@ -26,6 +27,7 @@ BREAKS: tuple[Break, ...] = (
     *AMENDMENT_BREAKS,
     *TURN_BREAKS,
     *FENCE_BREAKS,
+    *PEER_BREAKS,
     *STOP_BREAKS,
     *APPROVAL_BREAKS,
     *COST_BREAKS,

@@ -17,6 +17,7 @@ from tests.contracts.store.inbox import InboxClauses
 from tests.contracts.store.inline import InlineClauses
 from tests.contracts.store.notes import NoteClauses
 from tests.contracts.store.outbox import OutboxClauses
+from tests.contracts.store.peers import PeerClauses
 from tests.contracts.store.places import PlaceClauses
 from tests.contracts.store.revisions import RevisionClauses
 from tests.contracts.store.schedules import ScheduleClauses
@@ -35,6 +36,7 @@ class StoreContract(
     AmendmentClauses,
     TurnClauses,
     FenceClauses,
+    PeerClauses,
     StopClauses,
     ApprovalClauses,
     CostClauses,

@@ -237,6 +237,38 @@ async def test_requests_over_the_limit_wait_until_a_minute_has_gone() -> None:
     assert began == [0, 0, 60, 60, 120]
 
 
+@pytest.mark.parametrize(("requests", "workers"), [(12, 2), (5, 2), (3, 4), (1, 3), (60, 7)])
+async def test_several_workers_together_make_no_more_requests_than_are_configured(
+    requests: int, workers: int
+) -> None:
+    limits = {"maker": ProviderConfig(requests_per_minute=requests)}
+    admitted: list[float] = []
+    for _ in range(workers):
+        clock = Time()
+        limiter = Limiter(clock, limits, 1000)
+        limiter.workers = lambda: workers
+        while clock.now < 1600:
+            admitted.append((await limiter.admit("maker", 0)).at)
+    # A worker whose part is less than one of a minute has one in a longer time.
+    span_s = 60 * max(1, workers / requests)
+    most = max(requests, workers)
+    for start in admitted:
+        assert sum(start <= at < start + span_s - 0.001 for at in admitted) <= most
+    # Nor is it much less: what is left over of an equal part is lost.
+    minutes = (max(admitted) - min(admitted)) / 60
+    assert len(admitted) / minutes > requests * 0.6
+
+
+async def test_several_workers_share_a_provider_s_tokens() -> None:
+    clock = Time()
+    limiter = Limiter(clock, {"maker": ProviderConfig(tokens_per_minute=1000)}, 60)
+    limiter.workers = lambda: 2
+    await limiter.admit("maker", 400)
+    assert clock.slept == []
+    await limiter.admit("maker", 200)
+    assert clock.slept == [60.0]
+
+
 async def test_tokens_over_the_limit_wait_for_room_and_real_counts_replace_estimates() -> None:
     clock = Time()
     limiter = Limiter(clock, {"maker": ProviderConfig(tokens_per_minute=1000)}, 60)
