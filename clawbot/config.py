@@ -47,6 +47,7 @@ from clawbot.config_sections import (
     WebConfig,
 )
 from clawbot.config_tools import ProjectConfig, ToolsConfig
+from clawbot.config_tracing import TracingConfig
 from clawbot.errors import ConfigError
 from clawbot.file_stamp import FileStamp, stamp_of
 from clawbot.queueing import QueueRules
@@ -114,6 +115,8 @@ class Config(Section):
     """After how many days what is removed."""
     log: LogConfig = LogConfig()
     """What is logged."""
+    tracing: TracingConfig = TracingConfig()
+    """Traces of turns."""
     channels: dict[str, ChannelConfig] = Field(default={}, exclude=True)
     """The platform accounts, by the names given to them."""
     _file: Path | None = PrivateAttr(default=None)

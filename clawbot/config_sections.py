@@ -284,6 +284,8 @@ class RetentionConfig(Section):
     blobs_days: int = Field(default=7, ge=0)
     """Files on their way between a chat and an agent, once nothing waits for them (what arrived
     stays in the work directory)."""
+    traces_days: int = Field(default=14, ge=0)
+    """Traces of turns that are kept as files."""
     archived_days: int = Field(default=0, ge=0)
     """Archived sessions in which nothing happened for so long, with all that was said in them."""
 

@@ -153,7 +153,7 @@ async def run_daemon(
         else:
             children = as_processes(parts, config, config_path, environ)
         daemon = Daemon(store, Notifier(environ), parts)
-        housekeeping = Housekeeping(store, SystemClock(), config.retention)
+        housekeeping = Housekeeping(store, SystemClock(), config.retention, config.state_dir)
         beside: dict[str, SideJob] = {"housekeeping": housekeeping.run()}
         if config.web.enabled:
             beside["announce"] = daemon.announce_page(url_file, announce)

@@ -6,8 +6,10 @@ database: one of them does each round. A round that is cut off is gone on with b
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import structlog
 
@@ -16,6 +18,7 @@ from clawbot.errors import StoreUnavailable
 from clawbot.ports import Clock, Store, Transaction
 from clawbot.store import inbox, retention
 from clawbot.store.retention import BEGINNING, Swept
+from clawbot.tracing import files
 
 log = structlog.get_logger(__name__)
 
@@ -29,10 +32,13 @@ Sweep = Callable[[Transaction, int, tuple[str, int]], Swept]
 
 
 class Housekeeping:
-    """Keeps one store in order."""
+    """Keeps one store in order, and the files of traces in `state_dir`."""
 
-    def __init__(self, store: Store, clock: Clock, section: RetentionConfig) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, section: RetentionConfig, state_dir: Path
+    ) -> None:
         self._store = store
+        self._traces = state_dir / files.FOLDER
         self._clock = clock
         self._section = section
 
@@ -42,6 +48,8 @@ class Housekeeping:
             try:
                 if await self._store.write(self._is_ours):
                     await self.round()
+                else:
+                    await self._sweep_traces()  # each host has its own
             except StoreUnavailable as error:
                 log.warning("housekeeping_put_off", error=str(error))
             except Exception:
@@ -63,6 +71,8 @@ class Housekeeping:
             ("notes", NOTES_DAYS, retention.sweep_notes),
         ]
         removed = {name: await self._all(days, sweep) for name, days, sweep in sweeps if days}
+        if section.traces_days:
+            removed["trace_days"] = await self._sweep_traces()
         if pages := await self._compact():
             removed["pages"] = pages
         if any(removed.values()):
@@ -79,6 +89,13 @@ class Housekeeping:
                 return removed
             after = swept.after
             await self._clock.sleep(PAUSE_S)
+
+    async def _sweep_traces(self) -> int:
+        """How many days of traces were removed."""
+        days = self._section.traces_days
+        if not days:
+            return 0
+        return await asyncio.to_thread(files.sweep, self._traces, self._clock.now_ms(), days)
 
     async def _compact(self) -> int:
         """Give back to the disk what is free; how many pages."""

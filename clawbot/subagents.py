@@ -20,6 +20,7 @@ from clawbot.ports import Model, Unit
 from clawbot.recollection import Recollection
 from clawbot.store.costs import spent_by
 from clawbot.tools.registry import BoundTools
+from clawbot.tracing.names import agent_span, spent
 
 LOOKS_ONLY = frozenset({"read_file", "list_dir", "glob", "grep", "read_skill", "web_fetch"})
 """The tools of a sub-agent, as far as the session has them."""
@@ -104,15 +105,18 @@ class Subagents:
         )
         timing = Timing()
         try:
-            answer = await self.agent.run(
-                models=self.models,
-                memory=memory,
-                tools=self.tools,
-                journal=_OwnHistory(turn_id, self.timing),
-                reporter=_Silent(),
-                timing=timing,
-                may_spend=self.may_spend,
-            )
+            with agent_span("subagent") as span:
+                answer = await self.agent.run(
+                    models=self.models,
+                    memory=memory,
+                    tools=self.tools,
+                    journal=_OwnHistory(turn_id, self.timing),
+                    reporter=_Silent(),
+                    timing=timing,
+                    may_spend=self.may_spend,
+                )
+                if span is not None:
+                    span.set(spent(timing.usage))
             self.timing.lost += spent_by(answer.entries)
         except ModelError as error:
             raise ToolError(

@@ -35,6 +35,7 @@ from clawbot.queueing import QueuePolicy
 from clawbot.store import claims, turns
 from clawbot.store.claims import Claim
 from clawbot.store.turns import Outcome
+from clawbot.tracing.tracer import Tracer
 
 log = structlog.get_logger(__name__)
 
@@ -69,12 +70,14 @@ class TurnRun:
         *,
         timeout_s: float,
         policy: QueuePolicy = "collect",
+        tracer: Tracer | None = None,
     ) -> None:
         self.claim = claim
         self.straggler: asyncio.Task[Outcome] | None = None
         self._store = store
         self._clock = clock
         self._runner = runner
+        self._tracer = tracer or Tracer(clock)
         self._timeout_s = timeout_s
         self.policy = policy
         self._journal = StoreJournal(store, clock, claim, lets_join=policy == "steer")
@@ -94,13 +97,16 @@ class TurnRun:
         with structlog.contextvars.bound_contextvars(
             turn=claim.turn_id, session=str(claim.session), channel=claim.rows[-1].channel
         ):
-            outcome = "released"
-            try:
-                outcome = await self._run()
-            except LeaseLost:
-                outcome = "lease_lost"
-            finally:
-                self._log(outcome, started)
+            async with self._tracer.turn(claim) as trace:
+                outcome = "released"
+                try:
+                    outcome = await self._run()
+                except LeaseLost:
+                    outcome = "lease_lost"
+                finally:
+                    if trace is not None:
+                        trace.ended(outcome, self._timing)
+                    self._log(outcome, started)
 
     async def _run(self) -> str:
         """Run the turn and end it; return the state it ended in, for the log."""

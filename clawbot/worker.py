@@ -22,6 +22,7 @@ from clawbot.scheduler import Scheduler
 from clawbot.store import claims, sessions, waiting
 from clawbot.store.claims import Claim, QueueOf, collecting
 from clawbot.store.topics import STOPS, TURNS
+from clawbot.tracing.tracer import Tracer
 from clawbot.turn_run import TurnRun, TurnRunner
 
 log = structlog.get_logger(__name__)
@@ -61,12 +62,14 @@ class Worker:
         runner: TurnRunner,
         limits: WorkerLimits,
         scheduler: Scheduler | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._heartbeat = heartbeat
         self._runner = runner
         self._scheduler = scheduler
+        self._tracer = tracer
         self._limits = limits
         self._running: dict[str, TurnRun] = {}
         self._stragglers: set[asyncio.Task[Any]] = set()
@@ -134,6 +137,7 @@ class Worker:
             claim,
             timeout_s=self._limits.turn_timeout_s,
             policy=self._limits.queue_of(claim.session, claim.rows[0].channel, claim.settings),
+            tracer=self._tracer,
         )
 
     async def _wait_s(self) -> float:

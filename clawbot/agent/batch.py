@@ -12,6 +12,7 @@ from typing import Protocol
 from clawbot.errors import TurnParked
 from clawbot.history import ToolCall, ToolSpec
 from clawbot.observation import Observation
+from clawbot.tracing.names import observed, tool_span
 
 NOT_MADE = (
     "Not made: an earlier call of the same step waits for people. Make it again if it is still "
@@ -53,7 +54,7 @@ async def run_calls(tools: Tools, calls: Sequence[ToolCall]) -> AsyncGenerator[l
     waits = False
     for group in _groups(tools, calls):
         if waits and tools.writes(group[0]):
-            yield [(call, Observation(NOT_MADE, is_error=True)) for call in group]
+            yield [(call, _not_made(call)) for call in group]
             continue
         async with aclosing(_side_by_side(tools, group)) as batches:
             async for ended in batches:
@@ -95,9 +96,19 @@ async def _side_by_side(
         await asyncio.gather(*running, return_exceptions=True)
 
 
+def _not_made(call: ToolCall) -> Observation:
+    seen = Observation(NOT_MADE, is_error=True)
+    with tool_span(call) as span:
+        observed(span, seen)
+    return seen
+
+
 async def _observe(tools: Tools, call: ToolCall) -> Observation | None:
     """A tool's observation; None when people must decide first."""
     try:
-        return await tools.call(call)
+        with tool_span(call) as span:
+            seen = await tools.call(call)
+            observed(span, seen)
+            return seen
     except TurnParked:
         return None

@@ -20,6 +20,8 @@ from clawbot.agent.outages import FALLBACK_KINDS, Outages
 from clawbot.errors import ModelError
 from clawbot.history import EMPTY, ModelReply, ModelRequest, Spent, Usage
 from clawbot.ports import Clock, Model
+from clawbot.tracing.names import answered, first_chunk, model_span
+from clawbot.tracing.spans import Span
 
 log = structlog.get_logger(__name__)
 
@@ -131,6 +133,17 @@ class Caller:
         timing: Timing,
     ) -> ModelReply:
         """A single call, when the provider's limits allow it; see `reply`."""
+        with model_span(model.name, request) as span:
+            return await self._call(model, request, show, timing, span)
+
+    async def _call(
+        self,
+        model: Model,
+        request: ModelRequest,
+        show: Callable[[str], None],
+        timing: Timing,
+        span: Span | None,
+    ) -> ModelReply:
         provider = model.name.partition(":")[0]
         admitted = await self.limiter.admit(provider, _about(request))
         started = self.clock.monotonic()
@@ -139,6 +152,8 @@ class Caller:
 
         def on_text(piece: str) -> None:
             nonlocal has_begun
+            if not has_begun:
+                first_chunk(span)
             has_begun = True
             deadline.reschedule(None)
             if piece:
@@ -167,6 +182,7 @@ class Caller:
         usage = self.priced(model, reply.usage)
         admitted.tokens = usage.input_tokens + usage.output_tokens or admitted.tokens
         timing.usage += usage
+        answered(span, reply, usage)
         return replace(reply, usage=usage)
 
     def priced(self, model: Model, usage: Usage | None) -> Usage:

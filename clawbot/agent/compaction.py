@@ -27,6 +27,7 @@ from clawbot.session_key import SessionKey
 from clawbot.store import costs, history, summaries
 from clawbot.store.costs import Payer
 from clawbot.store.summaries import SummaryClaim
+from clawbot.tracing.spans import lasting_span, save_again, span
 
 log = structlog.get_logger(__name__)
 
@@ -133,13 +134,17 @@ class Compactor:
         return await self._summarise(job, claimed, model, within_s)
 
     async def _in_background(self, job: CompactionJob) -> None:
+        traced = None
         try:
             async with self._room:
-                await self.run(job)
+                with lasting_span("compaction in the background") as traced:
+                    await self.run(job)
         except StoreUnavailable as error:
             log.warning("summary_not_stored", session=str(job.session), error=str(error))
         except Exception:
             log.exception("summary_crashed", session=str(job.session))
+        finally:
+            await save_again(traced)
 
     async def _summarise(
         self, job: CompactionJob, claimed: SummaryClaim, model: Model, within_s: float | None
@@ -147,7 +152,8 @@ class Compactor:
         spent: list[Spent] = []
         try:
             async with asyncio.timeout(within_s):
-                summary = await self._written(job, claimed, model, spent)
+                with span("compaction"):
+                    summary = await self._written(job, claimed, model, spent)
         except (*_FAILURES, NoSummary) as error:
             reason = error.kind if isinstance(error, ModelError) else type(error).__name__
             log.warning("summary_failed", session=str(job.session), reason=reason)

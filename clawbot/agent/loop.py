@@ -23,6 +23,7 @@ from clawbot.history import EMPTY, Entry, EntryKind, ModelReply, Spent, ToolCall
 from clawbot.observation import SAY_NOTHING, Observation
 from clawbot.ports import Clock, Model, Reporter, Unit
 from clawbot.recollection import MemoryState
+from clawbot.tracing.names import step_span
 
 
 async def _anything() -> None:
@@ -108,17 +109,18 @@ class Agent:
         for step in range(first, self.limits.max_steps):
             if _ends_silently(memory.entries):
                 return Answer(entries=(), texts=(), memory=memory.state)
-            reply = await self._next_reply(models, memory, reporter, texts, timing, may_spend)
-            entries = _step_entries(reply, turn_id, step)
-            if reply.text:
-                texts.append(reply.text)
-            if not reply.tool_calls:
-                return Answer(entries=tuple(entries), texts=tuple(texts), memory=memory.state)
-            recorded = await _record(journal, entries, reply, timing)
-            memory.extend(recorded)
-            reporter.progress(_progress(reply.tool_calls))
-            await self._call_tools(tools, _calls(recorded), journal, memory, step, timing)
-            memory.extend(await journal.joined())
+            with step_span(step):
+                reply = await self._next_reply(models, memory, reporter, texts, timing, may_spend)
+                entries = _step_entries(reply, turn_id, step)
+                if reply.text:
+                    texts.append(reply.text)
+                if not reply.tool_calls:
+                    return Answer(entries=tuple(entries), texts=tuple(texts), memory=memory.state)
+                recorded = await _record(journal, entries, reply, timing)
+                memory.extend(recorded)
+                reporter.progress(_progress(reply.tool_calls))
+                await self._call_tools(tools, _calls(recorded), journal, memory, step, timing)
+                memory.extend(await journal.joined())
             reporter.progress("")
         raise ModelError(f"no answer after {self.limits.max_steps} steps", kind="invalid")
 
@@ -197,7 +199,8 @@ class Agent:
             memory.extend(await journal.record(interrupted(cut_off), is_progress=False))
         if calls := _calls([call for call in waiting if call.seq in journal.asked]):
             step = max(call.step for call in waiting)
-            await self._call_tools(tools, calls, journal, memory, step, timing)
+            with step_span(step):
+                await self._call_tools(tools, calls, journal, memory, step, timing)
 
 
 def _ends_silently(entries: Sequence[Entry]) -> bool:

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from clawbot.cli import chat, check, cost, daemon, database, doctor, inspection, sessions
+from clawbot.cli import chat, check, cost, daemon, database, doctor, inspection, sessions, trace
 from clawbot.errors import (
     ConfigError,
     InvalidSessionKey,
@@ -36,6 +36,7 @@ inspection.register(app)
 doctor.register(app)
 chat.register(app)
 cost.register(app)
+trace.register(app)
 
 
 def main() -> None:

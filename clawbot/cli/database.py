@@ -110,7 +110,8 @@ def prune(config: ConfigPath = DEFAULT_CONFIG) -> None:
     from clawbot.housekeeping import Housekeeping
 
     async def sweep(loaded: Config, store: Store) -> dict[str, int]:
-        return await Housekeeping(store, SystemClock(), loaded.retention).round()
+        keeper = Housekeeping(store, SystemClock(), loaded.retention, loaded.state_dir)
+        return await keeper.round()
 
     removed = with_store(config, sweep)
     told = ", ".join(f"{name} {rows}" for name, rows in removed.items())

@@ -30,6 +30,7 @@ from clawbot.scheduler import Scheduler, planned_by
 from clawbot.session_settings import queue_of
 from clawbot.store.claims import Claim
 from clawbot.tools.offer import open_tools
+from clawbot.tracing.tracer import open_tracer
 from clawbot.worker import Worker, WorkerLimits
 
 
@@ -49,6 +50,7 @@ async def open_worker(
         outages=Outages(clock),
     )
     async with (
+        open_tracer(config, clock, process_id) as tracer,
         ModelPool(config.providers) as models,
         await _counter(config) as counter,
         _compactor(config, store, clock, models, caller) as compactor,
@@ -91,7 +93,7 @@ async def open_worker(
             heartbeat = heartbeat_of(config, store, clock, process_id, "worker", facts)
             limiter.workers = lambda: heartbeat.peers
             scheduler = Scheduler(store, clock, planned_by(config))
-            yield Worker(store, clock, heartbeat, latest, _limits(config), scheduler)
+            yield Worker(store, clock, heartbeat, latest, _limits(config), scheduler, tracer)
 
 
 class LatestRunner:

@@ -61,7 +61,7 @@ async def store(ground: SqliteGround | PostgresGround) -> AsyncIterator[Store]:
 
 
 def keeper(store: Store, section: RetentionConfig = KEEP) -> Housekeeping:
-    return Housekeeping(store, StillClock(), section)
+    return Housekeeping(store, StillClock(), section, Path("no state dir"))
 
 
 def said(number: int | str, identity: str = "") -> InboundMessage:
@@ -250,7 +250,9 @@ async def test_an_archived_session_goes_after_its_time_and_any_other_stays(store
 async def test_nothing_is_removed_that_is_to_be_kept_for_ever(store: Store) -> None:
     rows = [inbox_row(number, 5000) for number in range(3)]
     await store.write(partial(fill, rows=rows))
-    nothing = RetentionConfig(seen_days=0, inbox_days=0, outbox_days=0, usage_days=0, blobs_days=0)
+    nothing = RetentionConfig(
+        seen_days=0, inbox_days=0, outbox_days=0, usage_days=0, blobs_days=0, traces_days=0
+    )
     assert await keeper(store, nothing).round() == {"notes": 0}
     assert len(await store.read(identities)) == 3
 
