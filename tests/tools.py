@@ -1,13 +1,9 @@
-"""Tools that do what tools can do to a turn: wait, refuse to end, leave children, ask people."""
+"""Tools that do what tools can do to a turn: wait, refuse to end, ask people."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import ClassVar
 
 from pydantic import BaseModel
@@ -117,35 +113,3 @@ class Deploy:
         await context.ask(f"Deploy {args.text} to production")
         self.made.append(args.text)
         return f"deployed {args.text}"
-
-
-CHILDREN = (
-    "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(90)'])"
-)
-
-
-class Children:
-    """Starts a process group of two and waits for it; ends the group when it is cancelled. The
-    group's id stands in a file of the work directory.
-    """
-
-    name: ClassVar[str] = "children"
-    description: ClassVar[str] = "Start processes."
-    Args: ClassVar[type[BaseModel]] = Note
-
-    async def run(self, args: Note, context: ToolContext) -> str:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", CHILDREN, start_new_session=True
-        )
-        try:
-            await asyncio.to_thread(_note_group, context.work_dirs[0] / "group", process.pid)
-            await process.wait()
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-        return "done"
-
-
-def _note_group(path: Path, group: int) -> None:
-    path.write_text(str(group))

@@ -49,6 +49,22 @@ async def test_a_direct_message_is_answered_in_its_chat(
     await feishu.wait_for(lambda: not feishu.reactions(said))
 
 
+async def test_I2_an_event_is_acknowledged_while_the_model_still_thinks(
+    daemon: Daemon, feishu: FeishuSimulator, model: ModelSimulator
+) -> None:
+    chat = feishu.create_dm("alice")
+    gate = model.hold(when="think hard")
+    model.expect(Reply(text="Thought."), when="think hard")
+    await feishu.user_says(chat, "alice", "think hard")
+    await gate.reached
+    await feishu.wait_settled()
+    assert (feishu.unacked(), feishu.sent(chat)) == ([], [])
+    assert {delivery.attempts for delivery in feishu.acked()} == {1}
+    gate.release()
+    await feishu.wait_text("Thought.")
+    await daemon.until_quiet()
+
+
 async def test_a_group_hears_only_its_mentions_and_tells_what_was_said_before(
     daemon: Daemon, feishu: FeishuSimulator, model: ModelSimulator
 ) -> None:

@@ -36,6 +36,23 @@ async def test_a_direct_message_is_answered_in_its_chat(
     assert slack.unacked() == []
 
 
+async def test_I2_an_event_is_acknowledged_while_the_model_still_thinks(
+    daemon: Daemon, slack: SlackSimulator, model: ModelSimulator
+) -> None:
+    alice = slack.create_user("alice")
+    chat = slack.create_dm(alice)
+    gate = model.hold(when="think hard")
+    model.expect(Reply(text="Thought."), when="think hard")
+    await slack.user_says(chat, alice, "think hard")
+    await gate.reached
+    await slack.wait_settled()
+    assert (slack.unacked(), slack.sent(chat)) == ([], [])
+    assert {delivery.attempts for delivery in slack.acked()} == {1}
+    gate.release()
+    await slack.wait_text("Thought.", channel=chat)
+    await daemon.until_quiet()
+
+
 async def test_a_root_mention_and_its_thread_are_one_session(
     daemon: Daemon, slack: SlackSimulator, model: ModelSimulator
 ) -> None:

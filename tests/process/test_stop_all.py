@@ -1,8 +1,11 @@
-"""G1, G7, G10: stopping everything, and being stopped, with several real processes at work."""
+"""G1, G7, G10: stopping everything, and being stopped, with several real processes at work and the
+real tools: commands under bubblewrap, a sub-agent, a question for approval.
+"""
 
 from __future__ import annotations
 
 import sqlite3
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -17,6 +20,7 @@ from tests.process.commands import Command, clawbot
 from tests.process.waiting import eventually
 from tests.simulators.model import ModelSimulator, Reply, ToolCall
 from tests.simulators.slack import SlackSimulator
+from tests.unit.tools.ground import processes_with
 
 __all__ = ["model", "slack"]
 
@@ -39,13 +43,7 @@ async def workers(config: Path, slack: SlackSimulator) -> AsyncIterator[list[Com
     """Two workers, of two turns each, beside the adapter."""
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(clawbot(config, "adapter", "slack"))
-        yield [
-            await stack.enter_async_context(clawbot(config, "worker", module=TOOLED))
-            for _ in range(2)
-        ]
-
-
-TOOLED = "tests.process.tooled_worker"
+        yield [await stack.enter_async_context(clawbot(config, "worker")) for _ in range(2)]
 
 
 def select(config: Path, query: str) -> list[Any]:
@@ -55,26 +53,15 @@ def select(config: Path, query: str) -> list[Any]:
     return [row[0] if len(row) == 1 else row for row in rows]
 
 
-def group_of(config: Path) -> int | None:
-    """The process group that the tool has started."""
-    found = list((config.parent / "state").rglob("group"))
-    return int(found[0].read_text() or 0) or None if found else None
+def runs(mark: str) -> bool:
+    """Whether a command with this mark runs, or anything that it has started."""
+    return bool(processes_with(mark))
 
 
-def is_gone(group: int) -> bool:
-    """Whether nothing of a process group runs; the dead may still wait for init to collect them."""
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _parent, of_group = path.read_text().rpartition(")")[2].split()[:3]
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(of_group) == group and state != "Z":
-            return False
-    return True
-
-
-def call(name: str, text: str = "x") -> ToolCall:
-    return ToolCall(name=name, arguments={"text": text})
+def children(mark: str) -> ToolCall:
+    """A command that waits for others of its own, in several process groups."""
+    command = f"bash -c 'sleep 300; : {mark}' & setsid bash -c 'sleep 300; : {mark}' & wait"
+    return ToolCall(name="bash", arguments={"command": command})
 
 
 async def test_g1_g7_stopping_everything_reaches_every_session_in_every_process(
@@ -89,22 +76,26 @@ async def test_g1_g7_stopping_everything_reaches_every_session_in_every_process(
     async def says(name: str, text: str) -> None:
         await slack.user_says(chats[name], people[name], text)
 
-    model.expect(Reply(tool_calls=(call("deploy"),)), when="asking")
+    mark = uuid.uuid4().hex
+    delete = ToolCall(name="bash", arguments={"command": "rm -rf build"})
+    model.expect(Reply(tool_calls=(delete,)), when="asking")
     await says("asking", "asking")
     await slack.wait_text("May I do this?", channel=chats["asking"], timeout_s=30)
     await eventually(lambda: select(config, "SELECT state FROM turns") == ["parked"])
     calling = model.hold(when="calling")
     streaming = model.hold(when="streaming", after=2)
     model.expect(Reply(text=("One. ", "Two. ", "Three.")), when="streaming")
-    model.expect(Reply(tool_calls=(call("children"),)), when="children")
-    tasked = model.hold(when="tasked")
+    model.expect(Reply(tool_calls=(children(mark),)), when="children")
+    helper = ToolCall(name="subagent", arguments={"task": "look around"})
+    model.expect(Reply(tool_calls=(helper,)), when="tasked")
+    tasked = model.hold(when="look around")
     await says("tasked", "!task new 7")
     for name in ("calling", "streaming", "children", "tasked"):
         await says(name, name)
     for gate in (calling, streaming, tasked):
         await gate.reached
     await slack.wait_text("One. Two.", channel=chats["streaming"], timeout_s=30)
-    await eventually(lambda: group_of(config) is not None)
+    await eventually(lambda: runs(mark))
     await says("waiting", "waiting")
     in_wait = "SELECT state FROM inbox WHERE state = 'queued'"
     await eventually(lambda: select(config, in_wait) == ["queued"])
@@ -124,10 +115,8 @@ async def test_g1_g7_stopping_everything_reaches_every_session_in_every_process(
     calls = select(config, "SELECT call_id FROM messages WHERE kind = 'tool_call'")
     results = select(config, "SELECT call_id FROM messages WHERE kind = 'tool_result'")
     assert sorted(calls) == sorted(results)
-    assert len(calls) == 2
-    group = group_of(config)
-    assert group is not None
-    await eventually(lambda: is_gone(group))
+    assert len(calls) == 3
+    await eventually(lambda: not runs(mark))
     ends = select(
         config,
         "SELECT e.at_ms - s.at_ms FROM events e JOIN events s ON s.session_key = e.session_key"
@@ -149,18 +138,17 @@ async def test_g10_a_worker_that_is_told_to_end_leaves_no_children_and_its_turn_
         await slack.wait_connected(timeout_s=30)
         alice = slack.create_user("alice")
         chat = slack.create_dm(alice)
-        model.expect(Reply(text="At once.", tool_calls=(call("children"),)), when="long work")
-        async with clawbot(config, "worker", module=TOOLED) as first:
+        mark = uuid.uuid4().hex
+        model.expect(Reply(text="At once.", tool_calls=(children(mark),)), when="long work")
+        async with clawbot(config, "worker") as first:
             await slack.user_says(chat, alice, "long work")
-            await eventually(lambda: group_of(config) is not None)
+            await eventually(lambda: runs(mark))
             assert await first.stop() == 0
-        group = group_of(config)
-        assert group is not None
-        assert is_gone(group)
+        await eventually(lambda: not runs(mark))
         assert select(config, "SELECT state, attempt FROM turns") == [("running", 0)]
         assert select(config, "SELECT owner FROM sessions") == [None]
         model.expect(Reply(text="It was cut off."), marker="Interrupted:")
-        async with clawbot(config, "worker", module=TOOLED):
+        async with clawbot(config, "worker"):
             await slack.wait_text("It was cut off.", channel=chat, timeout_s=30)
     (sent,) = slack.sent(chat)
     assert sent.text == "At once.\n\nIt was cut off."

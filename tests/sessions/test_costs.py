@@ -97,7 +97,7 @@ async def printed(config: Path, *arguments: str) -> str:
         return command.text()
 
 
-async def test_a_conversation_over_its_budget_stops_before_its_next_call_and_says_so(
+async def test_h8_a_conversation_over_its_budget_stops_before_its_next_call_and_says_so(
     tmp_path: Path, model: ModelSimulator
 ) -> None:
     answering(model, "first", "after")

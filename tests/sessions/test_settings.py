@@ -171,8 +171,12 @@ async def test_a11_a_session_with_two_directories_reads_in_both_and_begins_in_th
             when="read",
         )
         model.expect(Reply(tool_calls=(ToolCall(name="list_dir", arguments={}),)), when="list")
+        command = f"pwd; cat {second}/only.md; echo x > {second}/made; cat ../clawbot-a.yaml"
+        bash = ToolCall(name="bash", arguments={"command": command})
+        model.expect(Reply(tool_calls=(bash,)), when="run")
         await chat.say(A, "read")
         await chat.say(A, "list")
+        await chat.say(A, "run")
         results = [entry for entry in await chat.history(A) if entry.kind == "tool_result"]
         by_call = {entry.call_id: entry for entry in results}
         asked = [entry for entry in await chat.history(A) if entry.kind == "tool_call"]
@@ -181,6 +185,10 @@ async def test_a11_a_session_with_two_directories_reads_in_both_and_begins_in_th
         assert [by_call[entry.call_id].is_error for entry in asked[3:5]] == [True, True]
         assert texts[5].startswith("both.md")
         assert "only.md" not in by_call[asked[5].call_id].text
+        ran = by_call[asked[6].call_id]
+        assert ran.text.startswith(f"{first}\nonly in the second")
+        assert "No such file" in ran.text
+        assert (second / "made").read_text() == "x\n"
 
 
 async def test_a_channel_may_give_each_session_its_own_directory_or_share_some(

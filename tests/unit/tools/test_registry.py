@@ -1,4 +1,4 @@
-"""Whatever a model calls, it is told what happened; only cancellation ends the turn."""
+"""H12: whatever a model calls, it is told what happened; only cancellation ends the turn."""
 
 import asyncio
 from collections.abc import Callable
