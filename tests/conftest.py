@@ -19,6 +19,9 @@ __all__ = ["browser", "no_blocking_calls", "page", "postgres", "postgres_url"]
 # slack_sdk reads these and ignores NO_PROXY, so its calls to a simulator would leave the machine.
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "ws_proxy", "wss_proxy")
 
+collect_ignore = ["cases"]
+"""What the agent is to mend in `clawbot eval`."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Take the proxy settings out, before a fixture of any scope starts something; log plainly.

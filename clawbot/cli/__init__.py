@@ -6,7 +6,18 @@ import sys
 
 import typer
 
-from clawbot.cli import chat, check, cost, daemon, database, doctor, inspection, sessions, trace
+from clawbot.cli import (
+    chat,
+    check,
+    cost,
+    daemon,
+    database,
+    doctor,
+    evaluate,
+    inspection,
+    sessions,
+    trace,
+)
 from clawbot.errors import (
     ConfigError,
     InvalidSessionKey,
@@ -37,6 +48,7 @@ doctor.register(app)
 chat.register(app)
 cost.register(app)
 trace.register(app)
+evaluate.register(app)
 
 
 def main() -> None:

@@ -70,7 +70,10 @@ class Doorbell:
         try:
             path, sock = await asyncio.to_thread(bind)
         except OSError as error:
-            raise startup_error_of(error)(f"doorbell in {folder}: {error.strerror}") from error
+            hint = "" if error.strerror else "; set TMPDIR to a shorter path"  # as Python says it
+            raise startup_error_of(error)(
+                f"doorbell in {folder}: {error.strerror or error}{hint}"
+            ) from error
         return cls(folder, path, sock)
 
     def ring(self, topics: Iterable[str]) -> None:

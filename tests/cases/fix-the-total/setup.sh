@@ -1,0 +1,1 @@
+cp "$CASE"/project/* .
