@@ -21,7 +21,9 @@ CALC = {
     "case.yaml": "task: mend calc\n",
     "setup.sh": 'cp "$CASE/calc.py" .\n',
     "calc.py": "def add(a, b):\n    return a - b\n",
-    "check.sh": 'set -e\npython3 -c "import calc; assert calc.add(2, 3) == 5"\ngrep -q Mended "$ANSWER"\n',
+    "check.sh": (
+        'set -e\npython3 -c "import calc; assert calc.add(2, 3) == 5"\ngrep -q Mended "$ANSWER"\n'
+    ),
 }
 MEND = Reply(
     tool_calls=(ToolCall(name="bash", arguments={"command": "sed -i 's/a - b/a + b/' calc.py"}),)
