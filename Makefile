@@ -41,6 +41,7 @@ bench: $(stamps)/dev  ## Measure throughput and added latency against a bare pip
 	$(python) -m tests.bench.sessions
 	$(python) -m tests.bench.memory
 	$(python) -m tests.bench.stores
+	$(python) -m tests.bench.harness --parts
 
 lock:  ## Resolve pyproject.toml again into both lock files; UPGRADE=--upgrade takes new releases
 	@.ci/need venv

@@ -80,12 +80,12 @@ class Figures:
     p90_ms: float
 
 
-def said(level: str, session: int, number: int) -> InboundMessage:
+def said(level: str, session: int, number: int, chat: str = "") -> InboundMessage:
     """A direct message; its chat is its session."""
     return InboundMessage(
         channel=CHANNEL,
         identity=f"{level}-{session}-{number}",
-        chat_id=f"{level}-{session}",
+        chat_id=chat or f"{level}-{session}",
         chat_type=ChatType.DM,
         sender=Sender(id=f"U{session}"),
         text=f"message {number}",
@@ -123,6 +123,11 @@ class Level:
         self.accepted_s = time.perf_counter() - started
         await self._until_done(sessions)
         return sessions
+
+    async def ask(self, number: int, session: str) -> None:
+        """Let one question of a chat be answered, the `number`th of this level."""
+        await self._intake.accept(said(self._name, 0, number, session))
+        await self._until_done(number + 1)
 
     async def _until_done(self, count: int) -> None:
         async with asyncio.timeout(WAIT_S):
