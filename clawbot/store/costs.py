@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Row, Select, delete, func, select
+from sqlalchemy import Row, Select, bindparam, delete, func, select
 
 from clawbot.history import Entry, Spent
 from clawbot.ports import InsertOf, Transaction
@@ -31,6 +32,19 @@ _COUNTS = (
 )
 _KEY = ("hour", "session_key", "epoch", "user_key", "model")
 _SUMS = [func.coalesce(func.sum(usage.c[name]), 0) for name in _COUNTS]
+
+_WHERE = {
+    "since_hour": usage.c.hour >= bindparam("since_hour"),
+    "session": usage.c.session_key == bindparam("session"),
+    "epoch": usage.c.epoch == bindparam("epoch"),
+    "user": usage.c.user_key == bindparam("user"),
+}
+# Budgets ask before every model call.
+_TOTALS = {
+    frozenset(names): select(*_SUMS).where(*(_WHERE[name] for name in names))
+    for count in range(len(_WHERE) + 1)
+    for names in combinations(_WHERE, count)
+}
 
 By = Literal["model", "user_key", "session_key", "hour"]
 
@@ -92,7 +106,7 @@ def add(tx: Transaction, payer: Payer, spent: Sequence[Spent], now_ms: int) -> N
         row["cost_nanos"] += one.usage.cost_nanos or 0
         row["unpriced"] += one.usage.cost_nanos is None
     for row in rows.values():
-        tx.conn.execute(tx.prepared(_adding), row)
+        tx.run(tx.prepared(_adding), row)
 
 
 def _adding(insert: InsertOf) -> Any:
@@ -112,8 +126,14 @@ def total(
     user: str | None = None,
 ) -> Total:
     """What was spent since an hour: of everything, a session (one epoch of it), a person."""
-    where = _where(since_hour, session, epoch, user)
-    return _total(tx.conn.execute(select(*_SUMS).where(*where)).one())
+    asked = {
+        "since_hour": since_hour or None,
+        "session": None if session is None else str(session),
+        "epoch": epoch,
+        "user": user,
+    }
+    of = {name: value for name, value in asked.items() if value is not None}
+    return _total(tx.run(_TOTALS[frozenset(of)], of).one())
 
 
 def by(
@@ -126,9 +146,12 @@ def by(
 ) -> list[tuple[str, Total]]:
     """What was spent since an hour by model, person, session or hour; the dearest first."""
     of = usage.c[column]
+    where = [usage.c.hour >= since_hour] if since_hour else []
+    if session is not None:
+        where.append(usage.c.session_key == str(session))
     query: Select[Any] = (
         select(of, *_SUMS)
-        .where(*_where(since_hour, session, None, None))
+        .where(*where)
         .group_by(of)
         .order_by(
             func.sum(usage.c.cost_nanos).desc(),
@@ -144,19 +167,6 @@ def forget(tx: Transaction, before_ms: int) -> int:
     """Remove what is older; how many rows."""
     old = usage.c.hour < before_ms // HOUR_MS
     return tx.conn.execute(delete(usage).where(old)).rowcount
-
-
-def _where(
-    since_hour: int, session: SessionKey | None, epoch: int | None, user: str | None
-) -> list[ColumnElement[bool]]:
-    where = [usage.c.hour >= since_hour] if since_hour else []
-    if session is not None:
-        where.append(usage.c.session_key == str(session))
-    if epoch is not None:
-        where.append(usage.c.epoch == epoch)
-    if user is not None:
-        where.append(usage.c.user_key == user)
-    return where
 
 
 def _total(row: Row[Any] | Sequence[Any]) -> Total:
