@@ -66,7 +66,7 @@ class ChannelBoard:
         if status.state in _SHOWN_AS:
             health = ChannelHealth(
                 state=_SHOWN_AS[status.state],
-                detail=f"its process is {status.state}; see the log",
+                detail=f"its process is {status.state}{_why(status)}; see the log",
                 facts={"restarts": str(status.restarts), "exit_code": str(status.exit_code)},
             )
         elif status.state is ChildState.UP and status.name in self._silent:
@@ -82,3 +82,7 @@ class ChannelBoard:
             await self._store.write(unit)
         except StoreUnavailable as error:
             log.warning("channel_state_not_written", child=status.name, error=error)
+
+
+def _why(status: ChildStatus) -> str:
+    return "" if status.worked else ": the last one ended, or was ended, before it worked"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from clawbot.lifeline import DESCRIPTOR_VARIABLE, PROCESS_ID_VARIABLE, READY
+from clawbot.lifeline import DESCRIPTOR_VARIABLE, PROCESS_ID_VARIABLE, READY, WAITS
 from clawbot.stopping import Stopping, first_of
 
 log = structlog.get_logger(__name__)
@@ -28,12 +28,14 @@ class ChildProcess:
     """Runs a command; see `supervisor.RunChild`.
 
     kill_after_s: how long after SIGTERM it is killed; more than the grace it gives itself.
-    stuck_after_s: how long its event loop may stand still, once it works, until it is killed.
+    ready_after_s: after how long it is killed if it neither works nor says that it waits for its
+    store. stuck_after_s: how long its event loop may stand still once it works.
     """
 
     command: Sequence[str]
     environ: Mapping[str, str]
     kill_after_s: float
+    ready_after_s: float = 90.0
     stuck_after_s: float = 60.0
 
     async def __call__(
@@ -83,24 +85,30 @@ class ChildProcess:
         async def hear() -> None:
             ours.settimeout(0)
             loop, works = asyncio.get_running_loop(), False
+            until = loop.time() + self.ready_after_s
             while True:
                 try:
-                    async with asyncio.timeout(self.stuck_after_s if works else None):
+                    async with asyncio.timeout_at(until):
                         said = await loop.sock_recv(ours, HEARD_BYTES)
                 except TimeoutError:
                     is_stuck.set()
+                    what = "child_stuck" if works else "child_not_ready"
+                    log.error(what, pid=process.pid)  # noqa: TRY400 no trace
                     return
                 if not said:
                     return
-                if not works and said.startswith(READY):
+                if not works and READY in said:
                     works = True
                     on_ready()
+                if works:
+                    until = loop.time() + self.stuck_after_s
+                elif WAITS in said:
+                    until = loop.time() + self.ready_after_s
 
         hearing = asyncio.create_task(hear(), name=f"hear {process.pid}")
         try:
             await first_of(process.wait(), stopping.stop.wait(), is_stuck.wait())
             if process.returncode is None and is_stuck.is_set():
-                log.error("child_stuck", pid=process.pid, silent_s=self.stuck_after_s)
                 process.kill()
             elif process.returncode is None:
                 process.terminate()

@@ -236,6 +236,8 @@ class LimitsConfig(Section):
     """How often a process says that it is alive."""
     lease_s: Seconds = 15
     """After how long a silent process counts as dead and its sessions are taken over."""
+    ready_s: Seconds = 90
+    """How long a part may take until it works; one that hangs is ended and started again."""
     grace_s: Seconds = 30
     """How long a stopping process may finish its turns and replies."""
     enrich_deadline_s: Seconds = 20

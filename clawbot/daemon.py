@@ -19,6 +19,7 @@ import structlog
 
 from clawbot.channel_board import ChannelBoard
 from clawbot.child_process import ChildProcess
+from clawbot.children_file import ChildrenFile
 from clawbot.clock import SystemClock
 from clawbot.config import Config
 from clawbot.errors import StoreAway
@@ -114,6 +115,7 @@ def as_processes(
                 ),
                 environ=inherited,
                 kill_after_s=config.limits.grace_s + KILL_MARGIN_S,
+                ready_after_s=config.limits.ready_s,
             ),
         )
         for part in parts
@@ -126,7 +128,11 @@ def in_this_process(parts: Sequence[RunnablePart], config: Config, store: Store)
     return [
         Child(
             name=part.name,
-            run=HostedPart(open_part=partial(part.open_part, store), drain_s=drain_s),
+            run=HostedPart(
+                open_part=partial(part.open_part, store),
+                drain_s=drain_s,
+                ready_after_s=config.limits.ready_s,
+            ),
         )
         for part in parts
     ]
@@ -152,7 +158,7 @@ async def run_daemon(
             children = in_this_process(parts, config, store)
         else:
             children = as_processes(parts, config, config_path, environ)
-        daemon = Daemon(store, Notifier(environ), parts)
+        daemon = Daemon(store, Notifier(environ), parts, ChildrenFile(config.state_dir))
         housekeeping = Housekeeping(store, SystemClock(), config.retention, config.state_dir)
         beside: dict[str, SideJob] = {"housekeeping": housekeeping.run()}
         if config.web.enabled:
@@ -185,8 +191,11 @@ async def _open_patiently(config: Config) -> Store:
 class Daemon:
     """A supervisor and what runs beside it: the watchdog and the channels' states."""
 
-    def __init__(self, store: Store, notifier: Notifier, parts: Sequence[RunnablePart]) -> None:
+    def __init__(
+        self, store: Store, notifier: Notifier, parts: Sequence[RunnablePart], file: ChildrenFile
+    ) -> None:
         self._store = store
+        self._file = file
         self._notifier = notifier
         self._clock = SystemClock()
         self._stopping = Stopping()
@@ -208,8 +217,10 @@ class Daemon:
         side_jobs = {
             "watchdog": self._notifier.feed_watchdog(self._clock),
             "board": self._board.run(),
+            "children": self._file.run(),
             **beside,
         }
+        self._file.post(supervisor.statuses)
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(job, name=name) for name, job in side_jobs.items()]
             with on_signals(self._signalled), on_hangup(self._signalled):
@@ -233,6 +244,7 @@ class Daemon:
     def _changed(self, statuses: Sequence[ChildStatus]) -> None:
         self._notifier.status(", ".join(f"{one.name} {one.state}" for one in statuses))
         self._board.post(statuses)
+        self._file.post(statuses)
 
     def _ready(self) -> None:
         self._notifier.ready()

@@ -33,6 +33,11 @@ log = structlog.get_logger(__name__)
 EXIT_FAILED = 1
 AWAY_PAUSE_S = 1.0
 
+
+def _nothing() -> None:
+    """Nobody wants to know."""
+
+
 OpenPart = Callable[[str], AbstractAsyncContextManager[Part]]
 """Opens a part for a process id; leaving the context closes it."""
 
@@ -42,10 +47,14 @@ class HostedPart:
     """Runs a part in this event loop; see `supervisor.RunChild`.
 
     drain_s: how long after the request to stop the part is cut off; more than its own grace.
+    ready_after_s: how long it may take until it works; None = who runs this process judges that.
+    waits: called now and then while it waits for its store.
     """
 
     open_part: OpenPart
     drain_s: float
+    ready_after_s: float | None = None
+    waits: Callable[[], None] = _nothing
 
     async def __call__(
         self, process_id: str, on_ready: Callable[[], None], stopping: Stopping
@@ -56,6 +65,7 @@ class HostedPart:
         def ready() -> None:
             nonlocal has_worked
             has_worked = True
+            limit.reschedule(None)
             if attempt:
                 log.info("store_back", attempts=attempt)
             on_ready()
@@ -64,15 +74,20 @@ class HostedPart:
             # What an attempt owned is freed under its own name when its lease is over.
             own_id = f"{process_id}.{attempt}" if attempt else process_id
             name_process(own_id)
+            limit = asyncio.timeout(self.ready_after_s)
             try:
-                async with self.open_part(own_id) as part:
+                async with limit, self.open_part(own_id) as part:
                     return await self._run(part, ready, stopping)
             except Exception as error:  # noqa: BLE001 logged here or by _exit_code
+                if limit.expired():
+                    log.error("part_not_ready", within_s=self.ready_after_s)  # noqa: TRY400 no trace
+                    return EXIT_FAILED
                 cause = _cause_of(error)
                 if has_worked or not isinstance(cause, StoreAway | StoreUnavailable):
                     return _exit_code(cause)
                 if not attempt:
                     log.warning("store_away", error=cause)
+                self.waits()
             await first_of(stopping.stop.wait(), timeout_s=AWAY_PAUSE_S)
             if stopping.stop.is_set():
                 return 0

@@ -24,6 +24,7 @@ DESCRIPTOR_VARIABLE = "CLAWBOT_SUPERVISOR_FD"
 PROCESS_ID_VARIABLE = "CLAWBOT_PROCESS_ID"
 READY = b"ready\n"
 TURNS = b"."
+WAITS = b"~"
 BEAT_S = 5.0
 EXIT_ORPHANED = 75
 
@@ -43,6 +44,11 @@ class Lifeline:
         except OSError as error:
             # The watching thread learns of the supervisor's end by itself.
             log.warning("ready_not_heard", error=error)
+
+    def say_waits(self) -> None:
+        """Tell the supervisor that this part cannot work yet, and that it is not hanging."""
+        with suppress(OSError):
+            self._tie.send(WAITS, socket.MSG_DONTWAIT)
 
     async def beat(self, clock: Clock) -> None:
         """Tell the supervisor until cancelled that this event loop turns."""

@@ -67,7 +67,8 @@ async def run_part(
             lifeline.say_ready()
             beats.append(asyncio.create_task(lifeline.beat(clock), name="beats"))
 
-    hosted = HostedPart(open_part=open_part, drain_s=drain_s)
+    waits = (lambda: None) if lifeline is None else lifeline.say_waits
+    hosted = HostedPart(open_part=open_part, drain_s=drain_s, waits=waits)
     beats = [asyncio.create_task(notifier.feed_watchdog(clock), name="watchdog")]
     try:
         with on_signals(signalled), on_hangup(signalled):

@@ -70,13 +70,17 @@ class ChildState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildStatus:
-    """What `status` shows of a child. `exit_code` is of its last run (negative = a signal)."""
+    """What `status` shows of a child. `exit_code` is of its last run (negative = a signal), which
+    `worked` tells of too: whether it came so far. since_ms: since when it is in this state.
+    """
 
     name: str
     state: ChildState = ChildState.STARTING
     process_id: str = ""
     restarts: int = 0
     exit_code: int | None = None
+    worked: bool = True
+    since_ms: int = 0
 
     @property
     def is_settled(self) -> bool:
@@ -135,7 +139,8 @@ class Supervisor:
         self._hooks = hooks
         self._clock = clock
         self._policy = policy or RestartPolicy()
-        self._status = {child.name: ChildStatus(name=child.name) for child in children}
+        now_ms = clock.now_ms()
+        self._status = {one.name: ChildStatus(name=one.name, since_ms=now_ms) for one in children}
         self._settled = asyncio.Event()
 
     @property
@@ -198,11 +203,16 @@ class Supervisor:
             replace(self._status[child.name], state=ChildState.STARTING, process_id=process_id)
         )
 
+        works = False
+
         def on_ready() -> None:
+            nonlocal works
+            works = True
             log.info("child_up", child=child.name)
             self._put(replace(self._status[child.name], state=ChildState.UP))
 
         code = await child.run(process_id, on_ready, stopping)
+        self._put(replace(self._status[child.name], worked=works))
         try:
             async with asyncio.timeout(RELEASE_TIMEOUT_S):
                 await self._hooks.ended(process_id)
@@ -231,6 +241,8 @@ class Supervisor:
 
     def _put(self, after: ChildStatus) -> None:
         before = self._status[after.name]
+        if after.state != before.state:
+            after = replace(after, since_ms=self._clock.now_ms())
         self._status[after.name] = after
         if after.state != before.state:
             self._hooks.changed(self.statuses)

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from clawbot.children_file import in_words, read_children
 from clawbot.cli.ages import age
 from clawbot.clock import SystemClock
 from clawbot.config import Config
@@ -38,7 +39,8 @@ _REPLIES = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """All that is shown. messages, replies: how many are in each state. lease_ms: after how long a
-    silent part counts as dead. sandbox: what the config says of shell commands.
+    silent part counts as dead. sandbox: what the config says of shell commands. children: what this
+    host's supervisor, if one runs, tells of its parts.
     """
 
     processes: Rows
@@ -47,6 +49,7 @@ class Status:
     replies: Mapping[str, int]
     lease_ms: int
     sandbox: str
+    children: Rows
 
 
 async def status_of(config: Config, store: Store) -> Status:
@@ -62,6 +65,7 @@ async def status_of(config: Config, store: Store) -> Status:
             replies=outbox.count_by_state(tx),
             lease_ms=round(config.limits.lease_s * 1000),
             sandbox=config.tools.sandbox,
+            children=read_children(config.state_dir),
         )
 
     return await store.read(look)
@@ -76,6 +80,7 @@ def show_json(status: Status, supervisor_pid: int | None) -> None:
         "messages": dict(status.messages),
         "replies": dict(status.replies),
         "sandbox": status.sandbox,
+        "children": status.children if supervisor_pid is not None else [],
     }
     typer.echo(json.dumps(data, default=str))
 
@@ -86,6 +91,9 @@ def show(status: Status, supervisor_pid: int | None) -> None:
     console = Console(highlight=False)
     running = "not running here" if supervisor_pid is None else f"pid {supervisor_pid}"
     console.print(f"clawbot run: {running}")
+    for row in status.children if supervisor_pid is not None else ():
+        if told := in_words(row, age(now_ms - row["since_ms"])):
+            console.print(told, style="bold", markup=False)
     parts = Table("part", "pid", "host", "up for", "last heartbeat", title="Parts")
     for row in status.processes:
         parts.add_row(

@@ -239,6 +239,49 @@ async def test_a_child_whose_loop_stands_still_is_killed_and_comes_back(
     assert len(run.pids("two")) == 1
 
 
+async def test_a_child_that_hangs_before_it_works_is_killed_and_tried_again_until_it_is_degraded(
+    start: Start, file: Path
+) -> None:
+    hangs = ChildProcess(
+        command=("sleep", "600"), environ=dict(os.environ), kill_after_s=60, ready_after_s=0.3
+    )
+    run = start(Child(name="one", run=hangs), child(file, "two", "steady"))
+    await run.until("one", ChildState.DEGRADED)
+    assert run.state("one").exit_code == -signal.SIGKILL
+    assert not run.state("one").worked
+    assert len(run.released) == QUICK.budget + 1
+    assert ("one", ChildState.UP) not in run.history
+    await eventually(lambda: run.is_ready)
+    assert run.state("two").state is ChildState.UP
+    assert len(run.pids("two")) == 1
+    assert await run.stop() == 0
+
+
+WAITS_TWELVE_TIMES = """
+import os, socket, time
+tie = socket.socket(fileno=int(os.environ["CLAWBOT_SUPERVISOR_FD"]))
+for _ in range(12):
+    tie.send(b"~")
+    time.sleep(0.5)
+tie.send(b"ready\\n")
+time.sleep(600)
+"""
+
+
+async def test_a_child_that_waits_for_its_store_is_not_taken_for_one_that_hangs(
+    start: Start,
+) -> None:
+    waits = ChildProcess(
+        command=(sys.executable, "-I", "-S", "-c", WAITS_TWELVE_TIMES),
+        environ=dict(os.environ),
+        kill_after_s=60,
+        ready_after_s=4,
+    )
+    run = start(Child(name="one", run=waits))
+    await run.until("one", ChildState.UP)
+    assert run.state("one").restarts == 0
+
+
 async def test_the_second_request_kills_at_once(start: Start, file: Path) -> None:
     run = start(child(file, "one", "stuck", kill_after_s=600))
     await eventually(lambda: len(run.pids("one")) == 1)
@@ -276,6 +319,27 @@ async def test_the_second_signal_ends_a_process_of_one_part_at_once(file: Path) 
 
 
 # -- the same in one process ---------------------------------------------------------------------
+
+
+async def test_a_part_that_hangs_in_this_process_is_given_up_and_tried_again(
+    start: Start, file: Path
+) -> None:
+    tries: list[str] = []
+
+    @asynccontextmanager
+    async def open_part(process_id: str) -> AsyncIterator[Part]:
+        tries.append(process_id)
+        if len(tries) < 3:
+            await asyncio.Event().wait()
+        yield BehavedPart(file, "steady", process_id)
+
+    one = Child(name="one", run=HostedPart(open_part=open_part, drain_s=20, ready_after_s=0.5))
+    run = start(one, hosted(file, "two", "steady"))
+    await run.until("one", ChildState.UP)
+    assert (len(tries), run.state("one").restarts, run.state("two").restarts) == (3, 2, 0)
+    await asyncio.sleep(0.6)  # once it works, its time is not counted any more
+    assert run.state("one").state is ChildState.UP
+    assert await run.stop() == 0
 
 
 def hosted(file: Path, name: str, behaviour: str, drain_s: float = 20.0) -> Child:

@@ -185,6 +185,34 @@ async def test_a_webhook_s_port_that_is_taken_is_shown_in_status(
         assert "adapter-slack" not in ups
 
 
+# -- a part that hangs -----------------------------------------------------------------------------
+
+
+async def test_a_part_that_hangs_before_it_works_is_ended_and_status_says_so(
+    tmp_path: Path, slack: SlackSimulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The platform's library comes from a disk that does not answer any more.
+    (library := tmp_path / "disk" / "slack_bolt").mkdir(parents=True)
+    (library / "__init__.py").write_text("import time\n\ntime.sleep(3600)\n")
+    monkeypatch.setenv("PYTHONPATH", str(library.parent))
+    path = write_config(tmp_path, model_url="http://x/", slack=slack_keys(slack, "socket", 0))
+    rewrite(path, path.read_text().replace("grace_s: 5", "grace_s: 5, ready_s: 25"))
+    async with clawbot(path, "run") as command:
+        await until_logged(command, "child_not_ready")
+        entry = await until_logged(command, "child_ended")
+        assert (entry["child"], entry["exit_code"]) == ("adapter-slack", -9)
+        found = await until_channel(path, "slack", "degraded")
+        assert "before it worked" in _row_of(found, "slack")["detail"]
+        rows = {row["name"]: row for row in found["children"]}
+        assert not rows["adapter-slack"]["worked"]
+        assert rows["worker-1"]["state"] == "up"
+        async with clawbot(path, "status") as shown:
+            assert await shown.ended() == 0
+        told = " ".join(shown.text().split())
+        assert "adapter-slack: " in told
+        assert "its last process ended before it worked, exit code -9" in told
+
+
 # -- the store's file ------------------------------------------------------------------------------
 
 
