@@ -19,6 +19,7 @@ from clawbot.store.views import OPEN_ROWS, RunningView, SessionView, running, se
 
 EVENTS_PER_PAGE = 200
 # Why a message that no turn answered is shown all the same: with it goes who sent it.
+_APPROVAL_KINDS = ("approval_asked", "approval_decided")
 SHOWN_ALONE = ("stopped", "withdrawn", "command")
 # How many epochs back a stopped turn may still be recording while the newest one is read on.
 LATE_EPOCHS = 2
@@ -61,10 +62,12 @@ class EntryView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventView:
-    """What stands in no history. kind: notice, failed, withdrawn, stopped or new_epoch.
+    """What stands in no history. kind: notice, failed, withdrawn, stopped, new_epoch,
+    approval_asked or approval_decided.
 
-    text: of a notice or failure, or of the withdrawn message. asked: the command that a notice
-    answers. count: how many messages a stop withdrew.
+    text: of a notice, failure or question, or of the withdrawn message; how a question was decided.
+    asked: the command that a notice answers. count: how many messages a stop withdrew. approval:
+    the id of a question.
     """
 
     at: Position
@@ -73,6 +76,7 @@ class EventView:
     text: str = ""
     asked: str = ""
     count: int = 0
+    approval: str = ""
     origin: Origin | None = None
 
 
@@ -214,7 +218,7 @@ def _events(
     after: int | None,
 ) -> list[EventView]:
     """The events that belong to a page of history rows; to all of the history if that is empty."""
-    kinds = ("accepted", "reply", "notice", "stopped", "new_epoch")
+    kinds = ("accepted", "reply", "notice", "stopped", "new_epoch", *_APPROVAL_KINDS)
     at = tuple_(events.c.epoch, events.c.seq)
     query = (
         select(events)
@@ -277,6 +281,8 @@ def _event_view(
             return None
     elif kind == "notice":
         text, asked = data["text"], data.get("asked", "")
+    elif kind in _APPROVAL_KINDS:
+        text = data["text"] if kind == "approval_asked" else data["state"]
     else:
         count = data.get("withdrawn", 0)
         if kind == "stopped" and not count:
@@ -288,6 +294,7 @@ def _event_view(
         text=text,
         asked=asked,
         count=count,
+        approval=data["id"] if kind in _APPROVAL_KINDS else "",
         origin=origin,
     )
 

@@ -192,6 +192,11 @@ def _event(view: EventView, renderer: Renderer) -> Json:
     }
     if view.kind in {"notice", "failed"}:
         return item | {"html": renderer.html(view.text), "text": view.text, "asked": view.asked}
+    if view.kind == "approval_asked":
+        html = renderer.html(view.text)
+        return item | {"html": html, "text": view.text, "approval": view.approval}
+    if view.kind == "approval_decided":
+        return item | {"state": view.text, "approval": view.approval}
     if view.kind == "withdrawn":
         return item | {"text": view.text}
     return item | {"count": view.count}

@@ -16,13 +16,14 @@ from clawbot.agent.loop import Answer
 from clawbot.clock import SystemClock
 from clawbot.config import Config
 from clawbot.config_sections import WebConfig
-from clawbot.history import Entry, EntryKind
+from clawbot.history import Entry, EntryKind, ToolCall
 from clawbot.journal import StoreJournal
 from clawbot.lease import Heartbeat
 from clawbot.ports import Reporter, Store
 from clawbot.store import engine
 from clawbot.store.claims import Claim
 from clawbot.store.migrate import upgrade
+from clawbot.tools.approvals import TurnApprovals
 from clawbot.web.part import WebPart
 from clawbot.worker import Worker, WorkerLimits
 
@@ -58,6 +59,25 @@ class Script:
         )
         self._reporter.progress("")
         self._step += 1
+
+    async def asks(self, store: Store, tool: str, arguments: str, question: str) -> None:
+        """A step with a call that people must decide about: the turn is parked."""
+        turn = self._claim.turn_id
+        (call,) = await self._journal.record(
+            [
+                Entry(
+                    kind=EntryKind.TOOL_CALL,
+                    call_id="asked",
+                    tool=tool,
+                    arguments=arguments,
+                    turn_id=turn,
+                    step=self._step,
+                )
+            ]
+        )
+        approvals = TurnApprovals(store, SystemClock(), self._claim, 60)
+        made = ToolCall(call_id="asked", tool=tool, arguments=arguments, seq=call.seq)
+        await approvals.ask(made, question)
 
     async def says(self, text: str) -> None:
         """A step's text that is recorded before the turn goes on."""

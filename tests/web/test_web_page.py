@@ -88,6 +88,49 @@ async def test_a_newcomer_asks_sees_the_answer_grow_and_gets_it(site: Site, page
     await expect(page).to_have_title("list files · clawbot")
 
 
+@pytest.mark.parametrize(
+    ("button", "answer", "line"),
+    [
+        ("Approve", "Approved: bash.", "Approved"),
+        ("For this conversation", "the same call again until /new", "Approved"),
+        ("For 1 hour", "the same call again until 2", "Approved"),
+        ("Deny", "Refused: bash.", "Refused"),
+    ],
+)
+async def test_h5_a_question_is_shown_with_buttons_that_go_when_it_is_decided(
+    site: Site, browser: Browser, button: str, answer: str, line: str
+) -> None:
+    async def asks(script: Script) -> str:
+        await script.asks(site.store, "bash", '{"command": "rm -rf build"}', "Delete files")
+        raise AssertionError("it is not decided yet")
+
+    async def goes_on(_script: Script) -> str:
+        return "That was decided."
+
+    site.runner.turns += [asks, goes_on]
+    context = await browser.new_context()
+    page = await open_page(context, site)
+    await say(page, "clean up")
+    question = page.locator("#log .question")
+    await expect(question).to_contain_text("May I do this? Delete files")
+    await expect(question).to_contain_text("rm -rf build")
+    await expect(question.locator("button[data-command]")).to_have_text(
+        ["Approve", "For this conversation", "For 1 hour", "Deny"]
+    )
+    other = await open_page(context, site)
+    await expect(other.locator("#log .question button[data-command]")).to_have_count(4)
+    await question.get_by_role("button", name=button, exact=True).click()
+    await expect(page.locator("#log .notice .card").last).to_contain_text(answer)
+    await expect(page.locator("#log .assistant")).to_contain_text("That was decided.")
+    for each in (page, other):
+        await expect(each.locator("#log .question")).to_contain_text("Delete files")
+        await expect(each.locator("#log [data-command]")).to_have_count(0)
+        await expect(each.locator("#log .line")).to_have_text(line)
+    await page.reload()
+    await expect(page.locator("#log .line")).to_have_text(line)
+    await expect(page.locator("#log [data-command]")).to_have_count(0)
+
+
 async def test_a_reload_shows_the_same_and_keeps_what_was_being_written(
     site: Site, page: Page
 ) -> None:

@@ -55,6 +55,10 @@ class App {
       resync: () => this.onResync(),
       state: (state) => this.onConnection(state),
     });
+    $("log").addEventListener("click", (event) => {
+      const command = event.target.closest("[data-command]")?.dataset.command;
+      if (command) this.send(command);
+    });
     $("new-chat").addEventListener("click", () => this.newChat());
     $("menu").addEventListener("click", () => this.openMenu(!document.body.classList.contains("menu-open")));
     $("scrim").addEventListener("click", () => this.openMenu(false));

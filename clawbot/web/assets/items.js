@@ -87,6 +87,12 @@ const MAKERS = {
     el("li", { class: "item user withdrawn" },
       userBubble(item.text, { sender: item.sender, ms: item.sent_ms, note: "Withdrawn" })),
 
+  approval_asked: (item) =>
+    el("li", { class: "item notice question", "data-approval": item.approval },
+      el("div", { class: "card" }, prose(item.html), choices(item.approval))),
+
+  approval_decided: (item) => line(DECISIONS[item.state] ?? item.state),
+
   stopped: (item) =>
     line(item.count === 1 ? "Stopped, a waiting message was withdrawn" : `Stopped, ${item.count} waiting messages were withdrawn`),
 
@@ -98,6 +104,30 @@ const MAKERS = {
     return short ? line(short[1][0].toUpperCase() + short[1].slice(1)) : folded(item);
   },
 };
+
+const DECISIONS = {
+  approved: "Approved",
+  denied: "Refused",
+  expired: "Nobody decided in time",
+  cancelled: "The question was taken back",
+};
+
+/** Buttons below a question; each says its command in the conversation (see `App`). */
+function choices(id) {
+  const commands = [
+    ["Approve", `/approve ${id}`],
+    ["For this conversation", `/approve ${id} always`],
+    ["For 1 hour", `/approve ${id} 1h`],
+    ["Deny", `/deny ${id}`],
+  ];
+  return el("div", { class: "choices" }, ...commands.map(([label, command]) =>
+    el("button", { type: "button", "data-command": command }, label)));
+}
+
+/** Take the buttons off a question that is decided. */
+export function closeQuestion(node) {
+  node.querySelector(".choices")?.remove();
+}
 
 function line(text) {
   return el("li", { class: "item line" }, el("span", {}, text));

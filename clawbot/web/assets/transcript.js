@@ -1,7 +1,7 @@
 // The conversation that is shown: items in order, the live answer, and messages on their way.
 
 import { el } from "./dom.js";
-import { fillResult, itemNode, prose, userBubble } from "./items.js";
+import { closeQuestion, fillResult, itemNode, prose, userBubble } from "./items.js";
 
 const NEAR_PX = 80;
 
@@ -20,6 +20,7 @@ export class Transcript {
     this.known = new Map(); // id -> { item, node, order }
     this.order = []; // the same, sorted
     this.clientIds = new Set();
+    this.decided = new Set(); // ids of questions
     this.sticks = true;
     this.liveKey = "";
     this.nodes.log.replaceChildren();
@@ -47,6 +48,11 @@ export class Transcript {
         call.hasResult = true;
       }
       this.known.set(item.id, place);
+      if (item.kind === "approval_decided") this.decided.add(item.approval);
+    }
+    // A question may come with an earlier page than its answer.
+    for (const node of this.nodes.log.querySelectorAll("[data-approval]")) {
+      if (this.decided.has(node.dataset.approval)) closeQuestion(node);
     }
   }
 
