@@ -175,8 +175,8 @@ class TurnRun:
         except Exception:
             log.exception("turn_crashed", error_id=error_id)
             return self._failed("crashed", error_id)
-        route = claim.route
-        grows = route is None or route.can_edit
+        route = claim.reply_route
+        grows = not claim.is_task and (route is None or route.can_edit)
         reply = "\n\n".join(answer.texts if grows else answer.texts[-1:]) or None
         return Outcome(
             state="done",

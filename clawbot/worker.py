@@ -36,6 +36,7 @@ LEAST_WAIT_S = 0.02
 class WorkerLimits:
     """Bounds of a worker; see the config sections `turns` and `limits`.
 
+    task_timeout_s: the like of `turn_timeout_s`, for tasks that the agent itself began.
     turns_per_chat: how many of them one chat may have, so that a flood leaves room for the others.
     pools: of which it runs the turns; none = of all.
     queue_of: the policy of a session. debounces: whether sessions may wait for more of a burst.
@@ -45,6 +46,7 @@ class WorkerLimits:
     turn_timeout_s: float
     grace_s: float
     context_rows: int
+    task_timeout_s: float = 7200
     turns_per_chat: int = 100
     pools: tuple[str, ...] = ()
     queue_of: QueueOf = collecting
@@ -135,7 +137,7 @@ class Worker:
             self._clock,
             self._runner,
             claim,
-            timeout_s=self._limits.turn_timeout_s,
+            timeout_s=self._limits.task_timeout_s if claim.is_task else self._limits.turn_timeout_s,
             policy=self._limits.queue_of(claim.session, claim.rows[0].channel, claim.settings),
             tracer=self._tracer,
         )

@@ -115,6 +115,7 @@ def _limits(config: Config) -> WorkerLimits:
         turns_per_chat=config.turns.per_chat,
         pools=config.pools,
         turn_timeout_s=config.turns.turn_timeout_s,
+        task_timeout_s=config.tasks.timeout_s,
         grace_s=config.limits.grace_s,
         context_rows=config.limits.context_messages,
         queue_of=partial(queue_of, config),

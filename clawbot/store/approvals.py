@@ -140,7 +140,7 @@ def ask(
             state="pending",
             text=text,
             now_ms=now_ms,
-            session_key=str(turn.session),
+            session_key=str(turn.session.base if turn.is_task else turn.session),
             inbox_id=last.id,
             skips_lane=True,
             choices=choices,

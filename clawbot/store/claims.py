@@ -23,12 +23,13 @@ from clawbot.ports import Transaction
 from clawbot.queueing import DEFAULT_POOL, QueuePolicy
 from clawbot.session_key import SessionKey
 from clawbot.session_settings import SessionSettings, restored
-from clawbot.store import approvals, events, history, sessions
+from clawbot.store import approvals, events, history, sessions, task_runs
 from clawbot.store import overheard as overheard_rows
 from clawbot.store.costs import Payer
-from clawbot.store.inbox import ALL, InboxRow, open_rows, row_of
+from clawbot.store.inbox import ALL, ALONE, TASK, InboxRow, open_rows, row_of
 from clawbot.store.schema import inbox, turns
 from clawbot.store.schema import sessions as session_rows
+from clawbot.store.task_runs import TaskRun
 from clawbot.store.topics import TURNS
 
 Compose = Callable[[Sequence[InboxRow], Sequence[InboxRow]], list[Entry]]
@@ -76,6 +77,7 @@ class Claim:
     title, settings, work_dirs: the session's own, as they were when the turn was claimed.
     usage: what the turn cost until it was parked. asked: the calls, by their numbers in the
         history, that people were asked about: they are made again, not closed.
+    task: the task of another conversation that this turn does. Its answer goes there, as a report.
     """
 
     turn_id: str
@@ -93,6 +95,7 @@ class Claim:
     work_dirs: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
     asked: frozenset[int] = frozenset()
+    task: TaskRun | None = None
 
     @property
     def first_seq(self) -> int:
@@ -101,16 +104,28 @@ class Claim:
 
     @property
     def payer(self) -> Payer:
-        """Whose model calls they are: its messages have one sender."""
-        last = self.rows[-1]
-        return Payer(
-            session=self.session, epoch=self.epoch, user=f"{last.channel}:{last.sender.id}"
-        )
+        """Whose model calls they are: its messages have one sender. A task's are on the bill of the
+        conversation that began it.
+        """
+        last, session, epoch = self.rows[-1], self.session, self.epoch
+        if self.task is not None:
+            session, epoch = session.base, self.task.epoch
+        return Payer(session=session, epoch=epoch, user=f"{last.channel}:{last.sender.id}")
+
+    @property
+    def is_task(self) -> bool:
+        """Whether its answer is the report of a task."""
+        return self.rows[0].reason == TASK
 
     @property
     def route(self) -> ReplyRoute | None:
-        """Where the answer goes: with the newest message; None = it is only read here."""
+        """Where people are met: with the newest message; None = it is only read here."""
         return self.rows[-1].route
+
+    @property
+    def reply_route(self) -> ReplyRoute | None:
+        """Where the answer goes; None = nowhere from here."""
+        return None if self.is_task else self.route
 
 
 def collecting(_session: SessionKey, _channel: str, _own: SessionSettings) -> QueuePolicy:
@@ -241,6 +256,8 @@ def _next_rows(waiting: Sequence[InboxRow]) -> list[InboxRow]:
 
 def joins(first: InboxRow, row: InboxRow) -> bool:
     """Whether a message may be answered in one turn with another: same sender, same place."""
+    if not ALONE.isdisjoint({first.reason, row.reason}):
+        return False
     lanes = [None if item.route is None else item.route.lane for item in (first, row)]
     return first.sender.id == row.sender.id and lanes[0] == lanes[1]
 
@@ -253,24 +270,26 @@ def _resume(tx: Transaction, session: RowMapping, turn: RowMapping, worker: str)
         .where(turns.c.id == turn["id"])
         .values(state="running", worker=worker, fence=fence)
     )
-    rows = tx.conn.execute(
+    claimed = tx.conn.execute(
         select(inbox)
         .where(inbox.c.turn_id == turn["id"], inbox.c.state == "claimed")
         .order_by(inbox.c.seq)
     ).mappings()
+    rows = tuple(row_of(row) for row in claimed)
     return Claim(
         turn_id=turn["id"],
         session=SessionKey.parse(session["key"]),
         epoch=turn["epoch"],
         fence=fence,
         attempt=turn["attempt"],
-        rows=tuple(row_of(row) for row in rows),
+        rows=rows,
         is_resumed=True,
         draft_text=turn["draft_text"],
         outbox_id=turn["outbox_id"],
         started_ms=turn["started_ms"],
         usage=Usage(**(turn["usage"] or {})),
         asked=approvals.asked_calls(tx, turn["id"]),
+        task=_task_of(tx, session, rows),
         **_own_values(session),
     )
 
@@ -286,7 +305,7 @@ def _begin(
 ) -> Claim:
     key = SessionKey.parse(session["key"])
     first = rows[0]
-    overheard = overheard_rows.take(tx, first, context_rows)
+    overheard = overheard_rows.take(tx, first, 0 if first.reason == TASK else context_rows)
     entries = [*_reminder(tx, key, session["epoch"]), *compose(_untold(rows), overheard)]
     fence = session["fence"] + 1
     numbers = sessions.own(
@@ -328,6 +347,7 @@ def _begin(
         draft_text="",
         outbox_id=None,
         started_ms=now_ms,
+        task=_task_of(tx, session, rows),
         **_own_values(session),
     )
 
@@ -337,6 +357,12 @@ def _untold(rows: list[InboxRow]) -> list[InboxRow]:
     a turn begins with something that was said.
     """
     return [row for row in rows if row.turn_id is None] or rows
+
+
+def _task_of(tx: Transaction, session: RowMapping, rows: Sequence[InboxRow]) -> TaskRun | None:
+    if rows[0].reason != TASK:
+        return None
+    return task_runs.find(tx, SessionKey.parse(session["key"]))
 
 
 def _own_values(session: RowMapping) -> dict[str, Any]:

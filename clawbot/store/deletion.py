@@ -14,7 +14,7 @@ from sqlalchemy import Table, delete, or_, select, update
 
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
-from clawbot.store import events, outbox, session_admin, stops
+from clawbot.store import events, outbox, session_admin, stops, task_runs
 from clawbot.store.schema import inbox, messages, metadata, outbox_parts, places, turns
 from clawbot.store.schema import outbox as outbox_rows
 from clawbot.store.schema import sessions as session_rows
@@ -41,6 +41,7 @@ def delete_session(tx: Transaction, key: SessionKey, now_ms: int) -> Deleted:
     session_admin.get(tx, key)
     text_key = str(key)
     stopped = stops.stop(tx, key, now_ms, new_epoch=True)
+    task_runs.end_stopped(tx, key, now_ms, "deleted")
     _end_replies(tx, text_key)
     _scrub_inbox(tx, text_key, now_ms)
     removed = 0

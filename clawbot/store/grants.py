@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, RowMapping, and_, or_, select, update
 from clawbot.messages import Place
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
-from clawbot.store.schema import approvals, sessions
+from clawbot.store.schema import approvals, sessions, task_runs
 
 if TYPE_CHECKING:
     from clawbot.store.claims import Claim
@@ -57,10 +57,13 @@ class Voter:
 
 def is_here(voter: Voter) -> ColumnElement[bool]:
     """A question belongs to its session, and to the place where it was asked; at the root of a
-    chat, to all threads of the chat.
+    chat, to all threads of the chat. Without a place, those of a conversation's tasks belong to it.
     """
     own = approvals.c.session_key == str(voter.session)
     place = voter.place
+    if place is None and voter.session.task is None:
+        tasks = select(task_runs.c.session_key).where(task_runs.c.base_key == str(voter.session))
+        return or_(own, approvals.c.session_key.in_(tasks))
     if place is None:
         return own
     here = [approvals.c.channel == place.channel, approvals.c.chat_id == place.chat_id]

@@ -32,6 +32,11 @@ from clawbot.store.schema import inbox, seen, sessions
 from clawbot.store.topics import TURNS, enrich_topic
 
 ALL = 2**31
+TASK, REPORTED = "task", "task_report"
+"""Reasons of rows that begin a task beside a conversation, and that bring its report back."""
+
+ALONE = frozenset({TASK, REPORTED})
+"""Reasons of rows that are answered in a turn of their own."""
 
 
 class StoredMeanwhile(Exception):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import RowMapping, select, update
 
 from clawbot.agent.interruption import STOPPED_NOTE, cut_short
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
-from clawbot.store import approvals, events, history, outbox, sessions
+from clawbot.store import approvals, events, history, outbox, sessions, task_runs
 from clawbot.store.schema import inbox, turns
 from clawbot.store.schema import sessions as session_rows
 from clawbot.store.topics import STOPS
@@ -17,22 +17,35 @@ from clawbot.store.topics import STOPS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """What a stop found. seq: its number in the session; withdrawn: messages that waited."""
+    """What a stop found. seq: its number in the session; withdrawn: messages that waited; tasks:
+    how many tasks that the session's agent had begun ended too.
+    """
 
     session: SessionKey
     seq: int
     epoch: int
     had_turn: bool
     withdrawn: int
+    tasks: int = 0
 
 
 def stop(tx: Transaction, key: SessionKey, now_ms: int, *, new_epoch: bool = False) -> Stopped:
-    """Stop the session's turn, withdraw what waits and take back what people were asked; with
-    `new_epoch` begin an empty history too.
+    """Stop the session's turn, withdraw what waits, take back what people were asked, and stop the
+    tasks that its agent has begun beside it; with `new_epoch` begin an empty history too.
 
     A turn with a living owner is ended by it, within a heartbeat of the doorbell or a second; a
     turn without one is ended here. Stopping twice does nothing the second time.
     """
+    stopped = _stop_alone(tx, key, now_ms, new_epoch=new_epoch)
+    tasks = [_stop_alone(tx, run.session, now_ms) for run in task_runs.open_of(tx, key)]
+    return replace(stopped, tasks=len(tasks))
+
+
+def _stop_alone(
+    tx: Transaction, key: SessionKey, now_ms: int, *, new_epoch: bool = False
+) -> Stopped:
+    if key.task is not None:
+        task_runs.lock_base(tx, key)
     numbers = sessions.take_numbers(tx, key, 2, now_ms)
     text_key = str(key)
     tx.conn.execute(
@@ -73,6 +86,7 @@ def stop(tx: Transaction, key: SessionKey, now_ms: int, *, new_epoch: bool = Fal
     epoch = numbers.epoch + (1 if new_epoch else 0)
     kind = "new_epoch" if new_epoch else "stopped"
     events.append(tx, key, numbers.last_seq, epoch, kind, {"withdrawn": withdrawn}, now_ms)
+    task_runs.end_stopped(tx, key, now_ms)
     return Stopped(
         session=key,
         seq=numbers.last_seq - 1,
@@ -84,9 +98,13 @@ def stop(tx: Transaction, key: SessionKey, now_ms: int, *, new_epoch: bool = Fal
 
 def stop_all(tx: Transaction, now_ms: int) -> list[Stopped]:
     """Stop every session in which something runs, is parked or waits, in this transaction: no queue
-    is left from which a stopped session could go on.
+    is left from which a stopped session could go on, or be waken by a task.
     """
-    return [stop(tx, SessionKey.parse(key), now_ms) for key in _all_open_keys(tx)]
+    is_open = [SessionKey.parse(key) for key in _all_open_keys(tx)]
+    all_keys = {*is_open, *(key.base for key in is_open if task_runs.find(tx, key) is not None)}
+    # A conversation comes before its tasks: their reports see that it was stopped.
+    stopped = [_stop_alone(tx, key, now_ms) for key in sorted(all_keys, key=str)]
+    return [one for one in stopped if one.session in is_open]
 
 
 def _end(tx: Transaction, key: SessionKey, turn: RowMapping, now_ms: int) -> None:

@@ -14,7 +14,17 @@ from sqlalchemy import bindparam, select, update
 from clawbot.history import Entry, Spent, Usage
 from clawbot.ports import Transaction
 from clawbot.recollection import MemoryState
-from clawbot.store import approvals, costs, events, history, inline, memories, outbox, sessions
+from clawbot.store import (
+    approvals,
+    costs,
+    events,
+    history,
+    inline,
+    memories,
+    outbox,
+    sessions,
+    task_runs,
+)
 from clawbot.store.claims import Claim
 from clawbot.store.inbox import InboxRow, note_once
 from clawbot.store.schema import inbox, turns
@@ -107,7 +117,7 @@ def write_draft(tx: Transaction, turn: Claim, text: str, progress: str, now_ms: 
         .returning(turns.c.outbox_id)
     ).scalar_one()
     last = turn.rows[-1]
-    route = turn.route
+    route = turn.reply_route
     if outbox_id is None and text and route is not None and route.can_edit:
         outbox_id = outbox.add(
             tx,
@@ -164,12 +174,14 @@ def finish(tx: Transaction, turn: Claim, outcome: Outcome, now_ms: int) -> None:
 
     Raise LeaseLost; and TurnStopped when a turn that wants to end otherwise was stopped.
     """
+    if turn.is_task:
+        task_runs.lock_base(tx, turn.session)
     numbers = sessions.leave(
         tx,
         turn.session,
         turn.fence,
         count=len(outcome.entries) + 2,
-        replies=1 if outcome.reply else 0,
+        replies=1 if outcome.reply and not turn.is_task else 0,
         now_ms=now_ms,
         first_seq=None if outcome.state == "stopped" else turn.first_seq,
     )
@@ -206,6 +218,8 @@ def finish(tx: Transaction, turn: Claim, outcome: Outcome, now_ms: int) -> None:
         },
     ).one()
     _deliver(tx, turn, outcome, (outbox_id, draft), numbers.visible_total, now_ms)
+    if turn.is_task:
+        task_runs.report(tx, turn.session, outcome.state, outcome.reply or draft, now_ms)
     data = {"turn": turn.turn_id, "state": outcome.state}
     events.append(tx, turn.session, end_seq, turn.epoch, "turn_ended", data, now_ms)
     mark_if_waiting(tx, str(turn.session), now_ms)
@@ -220,7 +234,7 @@ def _deliver(
     now_ms: int,
 ) -> None:
     """Hand the reply over; `shown` is what was shown of it: the outbox row, if any, and a text."""
-    last, route = turn.rows[-1], turn.route
+    last, route = turn.rows[-1], turn.reply_route
     if route is None:
         return
     outbox_id, draft = shown

@@ -56,7 +56,9 @@ class TurnApprovals:
         now_ms = self._clock.now_ms()
         approval_id = approvals.fresh_id()
         like = self._turn.rows[-1].text
-        asked = question_text(call, question, like=like)
+        task = self._turn.task
+        words = question if task is None else f"[{task.title}] {question}"
+        asked = question_text(call, words, like=like)
         minutes = max(1, round(self._expires_s / 60))
         how = answer("approval_how", like=like, id=approval_id, minutes=minutes)
         ruling: Ruling = await self._store.write(

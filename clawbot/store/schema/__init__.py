@@ -29,6 +29,7 @@ from clawbot.store.schema.conversations import (
     seeds,
     sessions,
     summaries,
+    task_runs,
     turns,
     usage,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "seen",
     "sessions",
     "summaries",
+    "task_runs",
     "turns",
     "usage",
 ]

@@ -137,6 +137,19 @@ turns = Table(
 )
 partial_index("ix_turns_open", turns.c.session_key, where="ended_ms IS NULL")
 
+# What the agent does beside a conversation, as long as it is not over; see store.task_runs.
+task_runs = Table(
+    "task_runs",
+    metadata,
+    Column("session_key", Text, primary_key=True),
+    Column("base_key", Text, nullable=False, index=True),
+    Column("base_epoch", Integer, nullable=False),
+    Column("base_seq", BigInteger, nullable=False),  # where the conversation stood
+    Column("title", Text, nullable=False),
+    Column("inbox_id", BigInteger, nullable=False),  # the message that says what is to be done
+    Column("begun_ms", BigInteger, nullable=False),
+)
+
 # What model calls cost; see store.costs. It stays when its session is deleted: no content is in it.
 usage = Table(
     "usage",

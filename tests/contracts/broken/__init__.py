@@ -16,6 +16,7 @@ from tests.contracts.broken.planning import PLANNING_BREAKS
 from tests.contracts.broken.replies import EVENT_BREAKS, OUTBOX_BREAKS
 from tests.contracts.broken.revising import REVISION_BREAKS
 from tests.contracts.broken.running import FENCE_BREAKS, STOP_BREAKS, TURN_BREAKS
+from tests.contracts.broken.tasking import TASK_BREAKS
 from tests.contracts.broken.writing import BELL_BREAKS, WRITE_BREAKS
 
 __all__ = ["BREAKS", "Break"]
@@ -39,4 +40,5 @@ BREAKS: tuple[Break, ...] = (
     *PLACE_BREAKS,
     *EVENT_BREAKS,
     *PLANNING_BREAKS,
+    *TASK_BREAKS,
 )

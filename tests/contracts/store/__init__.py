@@ -22,6 +22,7 @@ from tests.contracts.store.places import PlaceClauses
 from tests.contracts.store.revisions import RevisionClauses
 from tests.contracts.store.schedules import ScheduleClauses
 from tests.contracts.store.stops import StopClauses
+from tests.contracts.store.tasks import TaskClauses
 from tests.contracts.store.turns import TurnClauses
 from tests.contracts.store.waiting import WaitingClauses
 from tests.contracts.store.writes import WriteClauses
@@ -48,5 +49,6 @@ class StoreContract(
     PlaceClauses,
     EventClauses,
     ScheduleClauses,
+    TaskClauses,
 ):
     """All clauses."""
