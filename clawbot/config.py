@@ -151,7 +151,10 @@ class Config(Section):
 
     def models_of(self, channel: str | None) -> Models:
         """The models among which people of a channel may choose."""
-        return Models(usual=self.model_of(channel), offered=self.models)
+        section = self.channels.get(channel or "")
+        plan = section.turns.plan if section else None
+        plan = self.turns.plan if plan is None else plan
+        return Models(usual=self.model_of(channel), offered=self.models, plan=plan)
 
     def model_problem(self, model: str, path: KeyPath) -> tuple[KeyPath, str] | None:
         """Why a model that is named at `path` cannot be used: the key to change, and how."""
@@ -186,10 +189,13 @@ class Config(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
-    """The models of a channel. usual: answers where nobody chose another. offered: the others."""
+    """The models of a channel. usual: answers where nobody chose another. offered: the others.
+    plan: whether they work in plan mode where nobody chose.
+    """
 
     usual: str
     offered: tuple[str, ...] = ()
+    plan: bool = False
 
     @property
     def all(self) -> tuple[str, ...]:

@@ -116,6 +116,8 @@ class TurnOverrides(Section):
     """How many tokens a request may hold, where the model takes more."""
     history_messages: int | None = Field(default=None, ge=0)
     """How many older messages of the session go into a request; 0 = all that fit."""
+    plan: bool | None = None
+    """Whether what changes something is done by a plan, box by box."""
 
 
 class TurnsConfig(Section):
@@ -137,6 +139,9 @@ class TurnsConfig(Section):
     """How many tokens a request may hold, where the model takes more; left out, all it takes."""
     history_messages: int = Field(default=200, ge=0)
     """How many older messages of the session go into a request; 0 = all that fit."""
+    plan: bool = False
+    """Whether what changes something is done by a plan (PLAN.md and TODO.md in the work directory),
+    box by box; `/plan` turns it on and off in a conversation."""
     result_chars: int = Field(default=50_000, ge=1000)
     """How much of a tool's result the history holds; the whole of a longer one is saved beside."""
     per_worker: int = Field(default=500, ge=1)
@@ -202,7 +207,9 @@ class CompactionConfig(Section):
 
 
 class TasksConfig(Section):
-    """What sub-sessions (`/task new`) are given to know, in place of the files under `context:`."""
+    """What sub-sessions are given to know, in place of the files under `context:`, and bounds of
+    those that the agent itself begins (its tool start_task).
+    """
 
     seed: str = ""
     """The context document of a new task; {task}, {title} and {session} are filled in."""
@@ -212,6 +219,12 @@ class TasksConfig(Section):
     """How long reading them may take; then the turn goes on without, and the next tries anew."""
     seed_bytes: int = Field(default=32_768, ge=1024)
     """How much of the document stands in each request; all of it can be read as a file."""
+    at_once: int = Field(default=4, ge=0)
+    """How many tasks the agent of one conversation may do beside it; 0 = it begins none."""
+    timeout_s: Seconds = 7200
+    """How long such a task may take."""
+    max_steps: int = Field(default=200, ge=1)
+    """How many model calls it may make."""
 
 
 class WebConfig(Section):

@@ -8,6 +8,10 @@ from clawbot.ports import Unit
 
 SAY_NOTHING = "say_nothing"
 """The tool whose success ends a turn without a message."""
+PLAN = "plan"
+"""The tool for the plan of a conversation in plan mode."""
+START_TASK = "start_task"
+"""The tool that begins a task beside its conversation."""
 
 
 class Observation(NamedTuple):

@@ -28,6 +28,7 @@ from clawbot.config_sections import OFFLINE_MODEL, ProviderConfig
 from clawbot.errors import ConfigError, ModelError
 from clawbot.history import ToolSpec
 from clawbot.journal import StoreJournal
+from clawbot.planning import Planning
 from clawbot.ports import Clock, Model, Reporter, Store, Transaction
 from clawbot.project import ProjectReader
 from clawbot.recollection import FOR_ANY_WINDOW, Recollection
@@ -35,15 +36,11 @@ from clawbot.seed import Seed, SeedFailed
 from clawbot.session_settings import TurnSettings, settle
 from clawbot.store import seeds
 from clawbot.store.claims import Claim
-from clawbot.store.schedules import MAY_BE_SILENT
 from clawbot.subagents import LOOKS_ONLY, Subagents
-from clawbot.tools import seen_files
-from clawbot.tools.approvals import TurnApprovals
+from clawbot.todo import folder_of
 from clawbot.tools.context import TurnContext
-from clawbot.tools.outgoing import TurnFiles
-from clawbot.tools.plans import TurnPlans
-from clawbot.tools.seen_files import SeenFiles
 from clawbot.tools.sets import ToolSets
+from clawbot.turn_context import turn_context
 from clawbot.work_dirs import make_work_dir, work_dirs_of
 
 log = structlog.get_logger(__name__)
@@ -84,6 +81,8 @@ class SessionRunner:
         name = claim.session.channel or claim.rows[-1].channel
         channel = self.config.channels.get(name)
         settings = settle(self.config, name, claim.settings)
+        if claim.is_task:
+            settings = replace(settings, max_steps=self.config.tasks.max_steps)
         models = [await self._model(one) for one in self._names(settings.model)]
         model = models[0]
         budget = TurnBudget(
@@ -94,7 +93,16 @@ class SessionRunner:
         sent = [file for row in claim.rows for file in row.attachments]
         await received_files.place(self.store, sent, around.work_dirs[0])
         stopping = asyncio.Event()
-        context = self._context(claim, name, around, saved, reporter, stopping)
+        planning = self._planning(claim, name, around.work_dirs) if settings.plan else None
+        context = turn_context(
+            *(self.config, self.store, self.clock, claim),
+            channel=name,
+            work_dirs=around.work_dirs,
+            session_dir=saved.root,
+            reporter=reporter,
+            stopping=stopping,
+            planning=planning,
+        )
         bound = self.tools.of(name).bind(context)
         instructions = [self.config.instructions, channel.instructions if channel else ""]
         facts = session_facts(
@@ -107,6 +115,7 @@ class SessionRunner:
         pinned = Pinned(
             rules=system_prompt(instructions, (), (around.notes, facts)),
             documents=documents_text(around.documents),
+            notes=None if planning is None else planning.notes,
         )
         helpers = partial(self._helpers, name, context, settings, saved)
         context.helper = lambda task: (
@@ -128,6 +137,13 @@ class SessionRunner:
         if memory.fold_through:
             self.compactor.want(_job(claim, memory.fold_through, memory.room_tokens, model.name))
         return answer
+
+    def _planning(self, claim: Claim, name: str, work_dirs: Sequence[Path]) -> Planning:
+        """The plan mode of a turn."""
+        channel = self.config.channels.get(name)
+        is_alone = channel is not None and channel.workdir == "session"
+        folder = folder_of(claim.session, is_alone=is_alone)
+        return Planning(roots=work_dirs[:1], folder=folder)
 
     def _names(self, name: str) -> list[str]:
         """The model of a session, and those that answer while it does not work."""
@@ -186,42 +202,6 @@ class SessionRunner:
             temperature=settings.temperature,
         )
 
-    def _context(
-        self,
-        claim: Claim,
-        channel: str,
-        around: Surroundings,
-        saved: SavedTexts,
-        reporter: Reporter,
-        stopping: asyncio.Event,
-    ) -> TurnContext:
-        """What the tools of a turn are told."""
-        return TurnContext(
-            session=claim.session,
-            work_dirs=around.work_dirs,
-            readable_dirs=(*around.work_dirs, saved.root),
-            session_dir=saved.root,
-            is_owner=all(
-                self.config.commands_all(row.channel, row.sender.id) for row in claim.rows
-            ),
-            channel=channel,
-            deadline=self.clock.monotonic() + self.config.turns.turn_timeout_s,
-            reporter=reporter,
-            stopping=stopping,
-            store=self.store,
-            approvals=TurnApprovals(
-                self.store,
-                self.clock,
-                claim,
-                self.config.limits.approval_s,
-                bound="\n".join(map(str, around.work_dirs)),
-            ),
-            file_sender=TurnFiles(self.store, self.clock, claim),
-            planner=partial(TurnPlans, self.store, self.clock, claim, self.config.time_zone),
-            may_be_silent=all(row.reason == MAY_BE_SILENT for row in claim.rows),
-            seen=SeenFiles(folder=saved.root / seen_files.FOLDER),
-        )
-
     def _helpers(
         self,
         channel: str,
@@ -240,6 +220,7 @@ class SessionRunner:
             approvals=None,
             file_sender=None,
             planner=None,
+            task_starter=None,
             may_be_silent=False,
             seen=None,
             helper=None,

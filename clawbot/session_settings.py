@@ -41,6 +41,7 @@ class TurnSettings:
     max_output_tokens: int
     request_tokens: int | None
     history_messages: int
+    plan: bool
 
 
 def settle(config: Config, channel: str, own: SessionSettings) -> TurnSettings:

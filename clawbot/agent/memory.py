@@ -9,7 +9,7 @@ long although it should fit is asked again with less, a few times at most and on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -48,14 +48,19 @@ _INLINE_CHARS, _INLINE_ENTRIES = 32_768, 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pinned:
-    """What stands in every request: our rules, and documents (global ones, or a task's seed)."""
+    """What stands in every request: our rules, and documents (global ones, or a task's seed).
+
+    notes: what must be true at each request, such as how far a plan is; asked for anew each time.
+    """
 
     rules: str
     documents: str = ""
+    notes: Callable[[], Awaitable[str]] | None = None
 
-    def system(self, summary: str = "") -> str:
-        """The system prompt of a request."""
-        return "\n\n".join(part for part in (self.rules, self.documents, summary) if part)
+    def system(self, summary: str = "", notes: str = "") -> str:
+        """The system prompt of a request; what changes more often stands further behind."""
+        parts = (self.rules, self.documents, notes, summary)
+        return "\n\n".join(part for part in parts if part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +115,7 @@ class WorkingMemory:
         self._fold_through = 0
         self._turn_id = turn_id
         self._pinned = pinned
+        self._notes = ""
         self._tools = tools
         self._tools_text = tools_text(tools)
         self._model = model
@@ -135,8 +141,11 @@ class WorkingMemory:
 
     async def request(self) -> ModelRequest:
         """The request for the turn's next step. Raise ModelError when nothing can be sent."""
+        if self._pinned.notes is not None:
+            self._notes = await self._pinned.notes()
         chars = sum(len(entry.text) + len(entry.arguments) for entry in self.entries)
         chars += len(self._pinned.rules) + len(self._pinned.documents) + len(self._tools_text)
+        chars += len(self._notes)
         if chars <= _INLINE_CHARS and len(self.entries) <= _INLINE_ENTRIES:
             choice = self._choose()
         else:
@@ -218,7 +227,7 @@ class WorkingMemory:
         if summary is not None:
             shown = summary_text(summary.text, most_chars=self._inputs() // _SUMMARY_PART * 3)
             entries = [entry for entry in entries if self._stands_after(entry, summary.through_seq)]
-        system = self._pinned.system(shown)
+        system = self._pinned.system(shown, self._notes)
         fixed_bound = byte_bound(system) + byte_bound(self._tools_text) + self._around()
         surely = -1 if self._refused else self._inputs() - fixed_bound
         is_sure = self._weights.bound(entries) <= surely
@@ -249,7 +258,7 @@ class WorkingMemory:
 
     def _room(self, summary: str, measure: Callable[[str], int]) -> int:
         """How many counted tokens of history fit."""
-        system = self._pinned.system(summary)
+        system = self._pinned.system(summary, self._notes)
         fixed = measure(system) + measure(self._tools_text) + self._around()
         room = int(self._inputs() / self._factor()) - fixed
         if self._refused:
@@ -312,7 +321,7 @@ class WorkingMemory:
     ) -> Mapping[str, int]:
         """The request by part, in the model's tokens."""
         parts = {
-            "rules": measure(self._pinned.rules),
+            "rules": measure(self._pinned.rules) + measure(self._notes),
             "documents": measure(self._pinned.documents),
             "summary": measure(summary),
             "tools": measure(self._tools_text) + around_tools(self._tools),

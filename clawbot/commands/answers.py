@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 
 from clawbot.commands.approval_texts import APPROVAL_TEXTS
+from clawbot.commands.setting_answers import SETTING_TEXTS
 
 _CJK = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
 
 _TEXTS = {
     **APPROVAL_TEXTS,
+    **SETTING_TEXTS,
     "help": (
         (
             "Write to me and I answer; each conversation has its own memory.\n\n"
@@ -23,6 +25,7 @@ _TEXTS = {
             "- `/context` tells how full my memory of this conversation is, `/compact` summarises "
             "it\n"
             "- `/remind TIME TEXT` begins something at a time, `/remind` lists what is planned\n"
+            "- `/plan on` lets me work by a plan, box by box; `/plan off` ends it\n"
             "- `/model` tells which model answers here, `/model NAME` chooses another one\n"
             "- `/cost` tells what this conversation cost, `/cost all` everything (owners only)\n"
             "- `/help` shows this\n\n"
@@ -38,6 +41,7 @@ _TEXTS = {
             "- `/approve` 批准我询问的操作，`/deny` 拒绝，`/approve list` 查看长期批准\n"
             "- `/context` 查看会话记忆的用量，`/compact` 压缩会话\n"
             "- `/remind 时间 内容` 定时执行，`/remind` 查看计划\n"
+            "- `/plan on` 按计划逐项执行，`/plan off` 关闭\n"
             "- `/model` 查看当前模型，`/model 名称` 切换模型\n"
             "- `/cost` 查看此会话的费用，`/cost all` 查看全部费用（仅限管理者）\n"
             "- `/help` 显示本说明\n\n"
@@ -67,19 +71,6 @@ _TEXTS = {
     "owners_only_cost": (
         "Only an owner may see this; `/cost` tells about this conversation.",
         "仅限管理者查看；用 `/cost` 查看此会话的费用。",
-    ),
-    "model_is": (
-        "`{model}` answers here. `!model NAME` chooses another one: {names}.",
-        "当前模型：`{model}`。用 `!model 名称` 切换：{names}。",
-    ),
-    "model_only": (
-        "`{model}` answers here; no other is offered (`models` in the configuration).",
-        "当前模型：`{model}`；没有其他可选模型（配置中的 `models`）。",
-    ),
-    "model_set": ("From the next answer on: `{model}`.", "从下一次回答起使用 `{model}`。"),
-    "model_unknown": (
-        "No model `{name}` is offered; there are: {names}.",
-        "没有可选模型 `{name}`；可选：{names}。",
     ),
     "remind_set": (
         "I will do so at {at}. `!remind delete {id}` cancels it, `!remind` lists what is planned.",
@@ -141,6 +132,7 @@ _TEXTS = {
         "Working for {seconds} s; {count} message(s) wait. Model: {model}.",
         "已运行 {seconds} 秒，{count} 条消息等待中。模型：{model}。",
     ),
+    "status_tasks": ("Tasks beside it: {tasks}.", "另有任务：{tasks}。"),
     "chat_running": (
         (
             "{count} conversation(s) are running in this chat:\n{sessions}\n"

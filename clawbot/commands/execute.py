@@ -11,13 +11,14 @@ from clawbot.commands import costs, memory, tasks, votes
 from clawbot.commands.answers import answer
 from clawbot.commands.grammar import EVERYTHING, Command
 from clawbot.commands.models import choose, in_use
+from clawbot.commands.planning import plan
 from clawbot.commands.reminders import remind
 from clawbot.commands.tasks import Standing
 from clawbot.config import Models
 from clawbot.messages import ChatType, Choice, InboundMessage
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
-from clawbot.store import revisions, stops
+from clawbot.store import revisions, stops, task_runs
 from clawbot.store.grants import Voter
 from clawbot.store.schema import approvals, inbox, turns
 
@@ -61,8 +62,12 @@ def execute(
         voter = _voter(message, session, standing)
         text, is_settled = votes.vote(tx, command, voter, like, zone, now_ms)
         return Answered(text=text, is_settled=is_settled)
-    if command.name == "model":
-        text, choices = choose(tx, command.words, session, models, like, now_ms)
+    if command.name in {"model", "plan"}:
+        text, choices = (
+            choose(tx, command.words, session, models, like, now_ms)
+            if command.name == "model"
+            else (plan(tx, command.words, session, like, now_ms, usual=models.plan), ())
+        )
         return Answered(text=text, choices=choices, is_settled=bool(command.words))
     if command.name == "new":
         done = stops.stop(tx, session, now_ms, new_epoch=True)
@@ -153,7 +158,8 @@ def _stop(tx: Transaction, session: SessionKey, like: str, now_ms: int) -> Answe
     if done.withdrawn:
         text = answer("stopped_withdrawn", like=like, count=done.withdrawn)
     else:
-        text = answer("stopped" if done.had_turn else "nothing_to_stop", like=like)
+        ended = done.had_turn or done.tasks
+        text = answer("stopped" if ended else "nothing_to_stop", like=like)
     return Answered(text=text, seq=done.seq)
 
 
@@ -222,17 +228,25 @@ def _status(tx: Transaction, session: SessionKey, like: str, model: str, now_ms:
             inbox.c.state.in_(("received", "queued")),
         )
     ).scalar_one()
+    tasks = _tasks(tx, session, like)
     asked = tx.conn.execute(
         select(approvals.c.id).where(
             approvals.c.session_key == str(session), approvals.c.decided_ms.is_(None)
         )
     ).scalars()
     if (question := asked.first()) is not None:
-        return answer("status_parked", like=like, id=question, model=model)
+        return answer("status_parked", like=like, id=question, model=model) + tasks
     if started is None and not waiting:
-        return answer("status_idle", like=like, model=model)
+        return answer("status_idle", like=like, model=model) + tasks
     seconds = 0 if started is None else max(0, now_ms - started) // 1000
-    return answer("status_running", like=like, seconds=seconds, count=waiting, model=model)
+    return answer("status_running", like=like, seconds=seconds, count=waiting, model=model) + tasks
+
+
+def _tasks(tx: Transaction, session: SessionKey, like: str) -> str:
+    """What the agent does beside this conversation; "" for nothing."""
+    runs = task_runs.open_of(tx, session)
+    names = [f"`{run.session.task}` ({_MARKUP.sub('', run.title)})" for run in runs]
+    return "\n" + answer("status_tasks", like=like, tasks=", ".join(names)) if names else ""
 
 
 def _chat_status(keys: list[str], like: str) -> Answered:

@@ -55,6 +55,8 @@ NAMES = {
     "model": "model",
     "模型": "model",
     "remind": "remind",
+    "plan": "plan",
+    "计划": "plan",
     "提醒": "remind",
     "拒绝": "deny",
 }
@@ -84,7 +86,8 @@ NATURAL_STOPS = frozenset(
 _TAKES_WORDS = frozenset({"new", "stop", "task", "use", "approve", "deny", "model", "remind"})
 # Or these words alone.
 EVERYTHING = frozenset({"all", "全部", "所有"})
-_TAKES_ONLY = {"cost": EVERYTHING}
+PLAN_ON, PLAN_OFF = frozenset({"on", "开", "开启"}), frozenset({"off", "关", "关闭"})
+_TAKES_ONLY = {"cost": EVERYTHING, "plan": PLAN_ON | PLAN_OFF}
 _ENDS = " \t\n.!。！…~～"
 _MARKED = re.compile(r"[/!／！](\w+)(?:\s+(.*))?", re.DOTALL)
 

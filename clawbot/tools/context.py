@@ -14,6 +14,7 @@ from clawbot.ports import Reporter, Store, Unit
 from clawbot.session_key import SessionKey
 from clawbot.tools.schedule import Plans
 from clawbot.tools.seen_files import SeenFiles
+from clawbot.tools.start_task import Tasks
 
 
 class Approvals(Protocol):
@@ -45,8 +46,11 @@ class TurnContext:
     deadline: when the turn must end, by the clock's `monotonic`. stopping: set when it is stopped.
     approvals: None where there are no people to ask. file_sender: None where there is no chat.
     planner: makes what plans for the conversation, of what takes units to be committed.
+    task_starter: the like for what begins tasks beside it; None where there can be none.
     may_be_silent: whether the turn may end without a message. seen: which files the session has
-    seen, and how. helper: does a task and reports.
+    seen, and how. helper: does a task and reports. withheld: tools that the turn does not have.
+    plan_folder: see `tools.plan.PlanMode`. guard: says why a call that changes something is not
+    made.
     call: the call that this is the context of. call_effects: what it wants written with its result.
     """
 
@@ -63,8 +67,12 @@ class TurnContext:
     approvals: Approvals | None = None
     file_sender: FileSender | None = None
     planner: Callable[[Callable[[Unit[None]], None]], Plans] | None = None
+    task_starter: Callable[[Callable[[Unit[None]], None]], Tasks] | None = None
     may_be_silent: bool = False
     seen: SeenFiles | None = None
+    withheld: frozenset[str] = frozenset()
+    plan_folder: str | None = None
+    guard: Callable[[ToolCall], Awaitable[str | None]] | None = None
     helper: Callable[[str], Awaitable[str]] | None = None
     call: ToolCall | None = None
     call_effects: list[Unit[None]] = field(default_factory=list)
@@ -100,6 +108,16 @@ class TurnContext:
         if self.planner is None:
             raise ToolError("Nothing can be planned here.")
         return self.planner(self.call_effects.append)
+
+    def tasks(self) -> Tasks:
+        """See `tools.start_task.TaskStarting`."""
+        if self.task_starter is None:
+            raise ToolError("No task can be begun here: do it yourself.")
+        return self.task_starter(self.call_effects.append)
+
+    async def refusal(self, call: ToolCall) -> str | None:
+        """See `tools.registry.Guarding`."""
+        return None if self.guard is None else await self.guard(call)
 
     async def delegate(self, task: str) -> str:
         """See `tools.subagent.Delegating`."""

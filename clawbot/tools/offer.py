@@ -20,6 +20,7 @@ from clawbot.tools.edit_file import EditFile
 from clawbot.tools.glob import Glob
 from clawbot.tools.grep import Grep
 from clawbot.tools.list_dir import ListDir
+from clawbot.tools.plan import PlanTool
 from clawbot.tools.process import Process
 from clawbot.tools.read_file import ReadFile
 from clawbot.tools.read_skill import ReadSkill
@@ -30,6 +31,7 @@ from clawbot.tools.say_nothing import SayNothing
 from clawbot.tools.schedule import ScheduleTool
 from clawbot.tools.send_file import SendFile
 from clawbot.tools.sets import MoreTools, ToolSets
+from clawbot.tools.start_task import StartTask
 from clawbot.tools.subagent import SubagentTool
 from clawbot.tools.web_fetch import FetchLimits, WebFetch, open_client
 from clawbot.tools.write_file import WriteFile
@@ -130,6 +132,8 @@ async def _built_in(
                 SendFile(max_bytes=config.limits.file_bytes),
                 ScheduleTool(),
                 SayNothing(),
+                PlanTool(),
+                *([StartTask()] if config.tasks.at_once else []),
                 *([SubagentTool()] if config.turns.subagent_steps else []),
                 *await _commands(config, background),
             ]

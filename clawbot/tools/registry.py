@@ -22,13 +22,12 @@ from pydantic import BaseModel, ValidationError
 
 from clawbot.errors import LeaseLost, ToolError, TurnParked, TurnStopped
 from clawbot.history import ToolCall, ToolSpec
-from clawbot.observation import SAY_NOTHING, Observation
+from clawbot.observation import Observation
 from clawbot.ports import Clock, Tool, ToolContext, Writer
 from clawbot.text import clean, head_and_tail
 from clawbot.tools.arguments import describe_problems, describe_schema, schema_of
 from clawbot.tools.hints import hint
 from clawbot.tools.rules import AskedCall, Rules, question_of
-from clawbot.tools.say_nothing import Silenceable
 
 log = structlog.get_logger(__name__)
 
@@ -53,6 +52,22 @@ class Questioned(Protocol):
     @property
     def was_asked(self) -> bool:
         """Whether they were."""
+        ...
+
+
+@runtime_checkable
+class Withholding(Protocol):
+    """A context of a turn that does not have all tools."""
+
+    withheld: frozenset[str]
+
+
+@runtime_checkable
+class Guarding(Protocol):
+    """A context of a turn in which not every change may be made."""
+
+    async def refusal(self, call: ToolCall) -> str | None:
+        """Why a call of a tool that writes is not made; None = it may be."""
         ...
 
 
@@ -163,14 +178,18 @@ class BoundTools:
     def __init__(self, registry: ToolRegistry, context: ToolContext) -> None:
         self._registry = registry
         self._context = context
-        may_be_silent = isinstance(context, Silenceable) and context.may_be_silent
+        withheld = context.withheld if isinstance(context, Withholding) else frozenset[str]()
         self.specs: tuple[ToolSpec, ...] = tuple(
-            spec for spec in registry.specs if spec.name != SAY_NOTHING or may_be_silent
+            spec for spec in registry.specs if spec.name not in withheld
         )
         self.at_once = registry.at_once
 
     async def call(self, call: ToolCall) -> Observation:
         """See `ToolRegistry.call`."""
+        if self.writes(call) and isinstance(self._context, Guarding):
+            refusal = await self._context.refusal(call)
+            if refusal is not None:
+                return Observation(refusal, is_error=True)
         return await self._registry.call(call, self._context.for_call(call))
 
     def has(self, name: str) -> bool:
