@@ -83,7 +83,16 @@ def reap(tx: Transaction, lease_ms: int) -> list[str]:
 
 
 def release(tx: Transaction, process_id: str) -> None:
-    """Forget a process that has ended, and free at once what it still owned."""
+    """Forget a process that has ended, and free at once what it still owned, also under the names
+    of its later attempts (`ID.1`, `ID.2` …), which it takes while the store is away.
+    """
+    later = processes.c.id.startswith(f"{process_id}.", autoescape=True)
+    names = tx.conn.execute(select(processes.c.id).where(later)).scalars()
+    for name in (process_id, *names):
+        _release(tx, name)
+
+
+def _release(tx: Transaction, process_id: str) -> None:
     owned = list(
         tx.conn.execute(select(sessions.c.key).where(sessions.c.owner == process_id)).scalars()
     )

@@ -265,6 +265,18 @@ TURN_BREAKS = (
 
 FENCE_BREAKS = (
     Break(
+        clause="test_a_process_is_released_under_each_name_that_it_had",
+        fault="only the first name is known",
+        apply=before(processes, "release", "DELETE FROM processes WHERE id LIKE 'worker.%'"),
+    ),
+    Break(
+        clause="test_a_process_is_released_under_each_name_that_it_had",
+        fault="a name that only looks alike is taken for a later one",
+        apply=before(
+            processes, "release", "UPDATE processes SET id = 'worker.3' WHERE id = 'worker_1'"
+        ),
+    ),
+    Break(
         clause="test_a_stale_worker_writes_nothing",
         fault="the fence is only read",
         apply=unfenced("lock", "leave", "give_back"),

@@ -62,6 +62,16 @@ class FenceClauses:
         assert await other.read(scenes.everything) == before
         await scenes.finish(other, turn)
 
+    async def test_a_process_is_released_under_each_name_that_it_had(self, ground: Ground) -> None:
+        store = await ground.open("one")
+        for owner in ("worker", "worker.1", "worker_1", "worker.2"):
+            await beat(store, owner, age_ms=0)
+            await scenes.accept(store, scenes.said(f"for-{owner}", chat_id=f"C-{owner}"))
+            assert len(await scenes.claim(store, owner)) == 1
+        await store.write(lambda tx: processes.release(tx, "worker"))
+        assert [row.id for row in await store.read(processes.live)] == ["worker_1"]
+        assert len(await scenes.claim(store, "other")) == 3
+
     async def test_a_worker_that_gave_its_turn_back_writes_nothing(self, ground: Ground) -> None:
         store = await ground.open("one")
         turn = await scenes.begin(store)
