@@ -20,6 +20,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -112,8 +113,27 @@ class Cluster:
                 server.send_signal(signal.SIGQUIT)  # at once, its children too
                 server.wait(STOP_TIMEOUT_S)
 
+    def crash(self) -> None:
+        """Kill -9 the server and all its processes, as a machine that dies; its files stay."""
+        server, self._server = self._server, None
+        if server is None or server.poll() is not None:
+            return
+        listed = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text()
+        children = [int(child) for child in listed.split()]
+        server.kill()
+        for pid in children:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        server.wait(STOP_TIMEOUT_S)
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        while any(Path(f"/proc/{pid}").exists() for pid in children):  # they hold its memory
+            if time.monotonic() > deadline:
+                raise PostgresUnavailableError("a killed server's processes do not end")
+            time.sleep(0.01)
+        (self._directory / "data" / "postmaster.pid").unlink(missing_ok=True)  # of the dead one
+
     def resume(self) -> None:
-        """Start the server again after `halt`, where it was."""
+        """Start the server again after `halt` or `crash`, where it was."""
         if not self._serve_on_port():
             raise PostgresUnavailableError(f"port {self.port} was taken meanwhile")
 

@@ -1,40 +1,104 @@
-"""The kill matrix, short: a third of the points in each store; a command goes through all."""
+"""The kill matrix, short: on each platform a part of the points, all points together; a command
+goes through all of them, with all victims, on both stores.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.contracts.postgres_ground import make_schema
-from tests.kill_matrix import chains_of
+from tests.kill_matrix import everybody, strikes_of
+from tests.matrix.matrix import open_matrix
+from tests.matrix.nursery import Nursery
+from tests.matrix.platforms import PLATFORMS
+from tests.matrix.points import points_of
+from tests.matrix.strikes import Strike
 from tests.postgres import Cluster
-from tests.process.killing import open_matrix
 
 SEED = 7
+STORES = {
+    "slack": "postgres",
+    "feishu": "sqlite",
+    "feishu-webhook": "postgres",
+    "wecom": "sqlite",
+    "wechat": "postgres",
+}
 
 
-@pytest.fixture
-def database(postgres: Cluster) -> str:
-    """A database with its schema, in the form of the config."""
-    template = postgres.template("clawbot_schema", make_schema)
-    url = postgres.url(postgres.create_database(template))
-    return url.replace("postgresql+psycopg://", "postgresql://")
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    with Nursery() as opened:
+        yield opened
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest) -> tuple[int, str | None]:
-    """Which third of the points, and the database."""
-    is_sqlite = request.param == "sqlite"
-    return (0, None) if is_sqlite else (1, request.getfixturevalue("database"))
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A server that may be killed without harm to other tests."""
+    opened = Cluster.start()
+    try:
+        yield opened
+    finally:
+        opened.stop()
+
+
+def owners() -> dict[str, str]:
+    """By which platform each point is tried: the work is shared."""
+    having: dict[str, list[str]] = {}
+    for platform in PLATFORMS:
+        for point in points_of(platform, STORES[platform]):
+            having.setdefault(point.name, []).append(platform)
+    return {name: who[number % len(who)] for number, (name, who) in enumerate(having.items())}
+
+
+def short(platform: str) -> list[Strike]:
+    """The platform's share of the points, at which the process dies that comes there; and one
+    strike for each other kind of victims.
+    """
+    owner = owners()
+    strikes: list[Strike] = []
+    others = {("adapter", "worker"), ("server",), ("backend",), ("other",)}
+    for strike in strikes_of(platform, STORES[platform], SEED):
+        point, victims = strike.recovery or strike.point, strike.victims
+        if point is None:
+            continue
+        if strike.recovery is not None or victims == (point.role,):
+            if owner[point.name] == platform or point.name == "ack.before":
+                strikes.append(strike)
+            continue
+        kind = ("other",) if victims in {("adapter",), ("worker",)} else victims
+        if kind in others:
+            others.discard(kind)
+            strikes.append(strike)
+    return strikes
+
+
+def test_together_the_short_matrices_come_to_every_point() -> None:
+    struck: set[str] = set()
+    victims: set[tuple[str, ...]] = set()
+    for platform in PLATFORMS:
+        for strike in short(platform):
+            struck |= {point.name for point in (strike.point, strike.recovery) if point}
+            victims.add(strike.victims)
+    assert struck == {point.name for name in PLATFORMS for point in points_of(name, STORES[name])}
+    assert victims == set(everybody("postgres"))
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("platform", PLATFORMS)
 async def test_a_kill_at_any_point_of_a_messages_path_loses_and_doubles_nothing(
-    tmp_path: Path, store: tuple[int, str | None]
+    tmp_path: Path, nursery: Nursery, request: pytest.FixtureRequest, platform: str
 ) -> None:
-    third, database = store
-    async with open_matrix(tmp_path, SEED, database) as matrix:
-        figures = await matrix.run(chains_of(SEED)[third::3])
-    assert figures.problems == ()
-    assert (figures.lost, figures.doubled, figures.unknown) == (0, 0, 0)
+    cluster = request.getfixturevalue("cluster") if STORES[platform] == "postgres" else None
+    strikes = short(platform)
+    async with open_matrix(tmp_path, platform, nursery, seed=SEED, cluster=cluster) as matrix:
+        figures = await matrix.run(strikes)
+    assert figures.problems == []
+    assert (figures.lost, figures.doubled) == (0, 0)
+    assert platform == "wechat" or figures.unknown == 0
+    # It did kill, and where it says.
+    wanted = {(each.name, victim) for each in strikes for victim in each.victims}
+    wanted |= {(each.recovery.name, each.recovery.role) for each in strikes if each.recovery}
+    assert set(figures.kills) == wanted
+    assert figures.messages >= len(strikes)

@@ -23,7 +23,7 @@ from tests.flow.wechat_ground import (
     write_channel,
 )
 from tests.process.commands import WAIT_S, Command, clawbot
-from tests.process.kill_points import ARMED
+from tests.process.killed_at import order_death
 from tests.simulators.model import ModelSimulator, Reply, ToolCall
 from tests.simulators.wechat import AibotSimulator, WechatSimulator, WecomSimulator
 
@@ -44,7 +44,7 @@ async def killed_at(
 
 
 async def arm(config: Path) -> None:
-    await asyncio.to_thread((config.parent / ARMED).touch)
+    await asyncio.to_thread(order_death, config.parent)
 
 
 def replies(config: Path) -> list[tuple[str, str]]:
