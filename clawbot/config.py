@@ -182,9 +182,7 @@ class Config(Section):
         section = self.channels.get(channel)
         folded = section is not None and section.policy.case_insensitive_ids
         listed = [o.partition(":")[2] for o in self.owners if o.partition(":")[0] == channel]
-        return user_id in listed or (
-            folded and user_id.casefold() in {one.casefold() for one in listed}
-        )
+        return user_id in listed or (folded and user_id.casefold() in map(str.casefold, listed))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,7 +288,9 @@ class _Reader:
         self._check_models(config, channels)
         self._check_owners(config, channels)
         self._check_schedules(config, channels)
-        return config.model_copy(update={"channels": channels})
+        # Links on the way are settled now: who may write there could change them later.
+        state_dir = Path(os.path.realpath(config.state_dir))
+        return config.model_copy(update={"channels": channels, "state_dir": state_dir})
 
     def _channels(self, data: object) -> dict[str, ChannelConfig]:
         if data is None:
@@ -356,7 +356,7 @@ class _Reader:
             model=keys.model,
             turns=keys.turns,
             workdir=keys.workdir,
-            shared_dirs=keys.shared_dirs,
+            shared_dirs=tuple(Path(os.path.realpath(one)) for one in keys.shared_dirs),
             tools=keys.tools,
         )
 

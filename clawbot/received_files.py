@@ -20,6 +20,7 @@ from clawbot.errors import NotLoaded
 from clawbot.messages import Attachment
 from clawbot.ports import Clock, Downloader, Store
 from clawbot.store import blobs
+from clawbot.tools.files import open_root
 
 log = structlog.get_logger(__name__)
 
@@ -90,7 +91,7 @@ async def place(store: Store, attachments: Sequence[Attachment], work_dir: Path)
 
 def _write(work_dir: Path, name: str, data: bytes) -> None:
     """Write a file as a whole. What runs in the directory must not lead us out of it by a link."""
-    root = os.open(work_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    root = open_root(work_dir)
     try:
         with contextlib.suppress(FileExistsError):
             os.mkdir(FOLDER, 0o700, dir_fd=root)

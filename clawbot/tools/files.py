@@ -26,6 +26,7 @@ from clawbot.state_dir import PRIVATE_MARK
 MAX_LINKS = 40
 # Each directory on the way is held open.
 MAX_DEPTH = 100
+_PASSED = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 # A pipe or device must not hold up the opening, nor become our terminal.
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -114,12 +115,43 @@ class OutsideRoot(Exception):
     """A path leads out of its root."""
 
 
+class LinkedRoot(OSError):
+    """A root is, or lies behind, a link."""
+
+
+def open_root(root: Path) -> int:
+    """Open a root; raise LinkedRoot if its path leads through a link, other OSErrors as they come.
+
+    Links that were there when people named the root are resolved since (`load_config`,
+    `work_dirs.checked_dirs`). One that is there now was put there by somebody who may write in a
+    directory above it, a session of another chat perhaps, and may lead anywhere.
+    """
+    fd = os.open("/", _PASSED)
+    try:
+        for part in Path(os.path.normpath(root)).parts[1:]:
+            try:
+                inner = os.open(part, _PASSED | os.O_NOFOLLOW, dir_fd=fd)
+            except NotADirectoryError as error:
+                if _is_link(part, fd):
+                    raise LinkedRoot(errno.ELOOP, os.strerror(errno.ELOOP)) from error
+                raise
+            os.close(fd)
+            fd = inner
+        return os.open(".", _DIRECTORY, dir_fd=fd)
+    finally:
+        os.close(fd)
+
+
+def _is_link(name: str, directory: int) -> bool:
+    status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    return stat.S_ISLNK(status.st_mode)
+
+
 class Walk:
     """The directories from a root to where the walk stands, each held open."""
 
     def __init__(self, root: Path) -> None:
-        # The root is the admin's: it may itself be a link.
-        self._held = [os.open(root, _DIRECTORY)]
+        self._held = [open_root(root)]
         self._links = 0
         if is_private(self.fd):
             os.close(self._held.pop())
@@ -246,6 +278,13 @@ _REASONS = {
 }
 
 
+LINKED_ROOT = (
+    "the work directory has become a link, which may lead anywhere; an admin must name it anew"
+)
+
+
 def reason_of(error: OSError) -> str:
     """In words of ours: the system's would name paths of the host."""
+    if isinstance(error, LinkedRoot):
+        return LINKED_ROOT
     return _REASONS.get(error.errno or 0, "it cannot be opened")

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clawbot.errors import ToolError
+from clawbot.tools.files import LINKED_ROOT
 
 PROBE_S = 10.0
 SHELL = "/bin/bash"
@@ -29,12 +30,14 @@ _ETC = (
     *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types", "nsswitch.conf"),
     *("hosts", "resolv.conf", "protocols", "services", "profile", "bash.bashrc", "gitconfig"),
 )
-# The limits hold for the command and all that it starts. Children go first when memory runs out.
+# The limits hold for the command and all that it starts.
 _LIMITED = (
     "ulimit -c 0; ulimit -u {processes}; ulimit -d {memory_kb}; ulimit -f {file_kb}; "
-    "echo 1000 2>/dev/null >/proc/self/oom_score_adj; "
     'exec {shell} -c "$1"'
 )
+# Commands go first when memory runs out. Said before the sandbox is made: in it /proc is closed.
+_EASILY = 'echo 1000 2>/dev/null >/proc/self/oom_score_adj; exec "$@"'
+_FIRST_TO_GO = (SHELL, "-c", _EASILY, SHELL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,7 @@ class Bubblewrap:
         # A directory before what lies in it.
         mounts.sort(key=lambda mount: len(Path(mount[-1]).parts))
         line = [
+            *_FIRST_TO_GO,
             *(self.program, *self.flags, "--unshare-ipc", "--unshare-pid", "--unshare-uts"),
             *("--unshare-cgroup-try", "--hostname", "sandbox", "--die-with-parent"),
             *("--new-session", "--cap-drop", "ALL", "--clearenv"),
@@ -95,7 +99,7 @@ class Unconfined:
         """The whole command line; the caller starts it in the first work directory."""
         if not work_dirs[0].is_dir():
             raise ToolError(_missing(work_dirs[0]))
-        line = _shell(self.rules, command)
+        line = [*_FIRST_TO_GO, *_shell(self.rules, command)]
         setpriv = shutil.which("setpriv")
         # So that it does not outlive a killed worker; what it has started may.
         return [setpriv, "--pdeathsig", "KILL", *line] if setpriv else line
@@ -176,6 +180,8 @@ def _roots(work_dirs: Sequence[Path], rules: SandboxRules) -> Iterator[list[str]
     """The work directories, and what is hidden in them."""
     for root in work_dirs:
         real = Path(os.path.realpath(root))
+        if str(real) != os.path.normpath(root):
+            raise ToolError(LINKED_ROOT)  # see open_root
         if real == Path("/"):
             raise ToolError("the work directory is the whole file system; no command runs in it")
         if not real.is_dir():
@@ -205,6 +211,9 @@ def _system(rules: SandboxRules) -> Iterator[list[str]]:
     yield from (["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"] for name in _ETC)
     yield from (["--ro-bind", str(path), str(path)] for path in rules.read_only_dirs)
     yield ["--proc", "/proc"]
+    # A command of a daemon that runs as root is root to the kernel's own files, such as those of
+    # /proc/sys, without any privilege: what they change holds for the whole machine.
+    yield ["--remount-ro", "/proc"]
     yield ["--dev", "/dev"]
     size = str(rules.tmp_bytes)
     yield from (["--size", size, "--tmpfs", path] for path in ("/tmp", "/dev/shm"))  # noqa: S108

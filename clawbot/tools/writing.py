@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clawbot.errors import ToolError
-from clawbot.tools.files import OutsideRoot, Walk, candidates, reason_of
+from clawbot.tools.files import LinkedRoot, OutsideRoot, Walk, candidates, reason_of
 from clawbot.tools.seen_files import Sight
 
 LOCK_WAIT_S = 10.0
@@ -169,7 +169,9 @@ def _told(path: str) -> Iterator[None]:
             f"{path}: no such file; list_dir shows what there is", kind="missing"
         ) from error
     except OSError as error:
-        if error.errno == errno.ELOOP:  # O_NOFOLLOW: it has become a link
+        if error.errno == errno.ELOOP and not isinstance(
+            error, LinkedRoot
+        ):  # O_NOFOLLOW: it has become a link
             raise ToolError(f"{path}: was changed meanwhile; try again") from error
         raise ToolError(f"{path}: {reason_of(error)}") from error
     except UnicodeEncodeError as error:  # characters that no file name can hold

@@ -322,3 +322,16 @@ def test_the_development_config_needs_nothing_around_it() -> None:
     assert config.model == "offline"
     assert config.state_dir == FOLDER.parent / ".run"
     assert not config.channels
+
+
+def test_links_on_the_way_to_directories_are_settled_when_the_file_is_read(tmp_path: Path) -> None:
+    real = tmp_path / "disk"
+    (real / "team").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("disk")
+    (tmp_path / "clawbot.yaml").write_text(
+        "state_dir: link/state\nmodel: offline\nchannels:\n  slack: {mode: http, bot_token: x, "
+        "signing_secret: y, shared_dirs: [link/team]}\n"
+    )
+    config = load_config(tmp_path / "clawbot.yaml")
+    assert config.state_dir == real / "state"
+    assert config.channels["slack"].shared_dirs == (real / "team",)

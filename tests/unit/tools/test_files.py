@@ -116,10 +116,17 @@ def test_links_in_a_circle_end(back: Path) -> None:
     assert "too many links" in refusal("a", back)
 
 
-def test_a_work_directory_that_is_a_link_itself_is_the_admins_choice(back: Path) -> None:
-    alias = back.parent / "alias"
-    alias.symlink_to(back)
-    assert content("README.md", alias) == "back's own"
+@pytest.mark.parametrize("root", ["alias", "above/back"])
+def test_a8_a_work_directory_that_has_become_a_link_leads_nowhere(back: Path, root: str) -> None:
+    """A session that may write above another one's directory could put a link there."""
+    (back.parent / "alias").symlink_to(back)
+    (back.parent / "above").symlink_to(back.parent)
+    assert "has become a link" in refusal("README.md", back.parent / root)
+    with (
+        pytest.raises(ToolError, match="has become a link"),
+        open_directory([back.parent / root], "."),
+    ):
+        pass
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,52 @@ async def test_a8_a_link_or_hard_link_made_inside_leads_nowhere(shell: Shell) ->
     assert not (shell.work / "y").exists()
 
 
+async def test_a8_a_directory_below_one_that_others_share_cannot_be_swapped_for_a_link(
+    shell: Shell,
+) -> None:
+    """Whoever may write above a session's directory cannot have its commands see another place."""
+    team, docs = shell.folder / "team", shell.folder / "team" / "docs"
+    docs.mkdir(parents=True)
+    front = shell.state / "work" / "front"
+    text, is_error = await shell.run(f"rm -r docs && ln -s {front} docs && ls -l docs", team)
+    assert not is_error, text
+    for dirs in ((docs,), (team, docs)):
+        text, is_error = await shell.run(f"cat {docs}/README.md; echo x > {docs}/x", *dirs)
+        assert is_error
+        assert "has become a link" in text
+        assert "secret" not in text
+    assert not (front / "x").exists()
+
+
+async def test_a8_a_command_has_only_what_is_its_own(shell: Shell) -> None:
+    """No open files of the daemon, no privileges, no sockets, nothing that another one left."""
+    text, _ = await shell.run("ls -l /proc/self/fd | grep -c -e /db -e socket: -e /state; true")
+    assert text.strip() == "0"
+    text, _ = await shell.run("grep -E '^(CapEff|CapBnd|NoNewPrivs)' /proc/self/status")
+    assert [int(line.split()[1], 16) for line in text.splitlines()] == [0, 0, 1]
+    await shell.run("echo left > /tmp/left; echo left > /dev/shm/left")
+    text, _ = await shell.run("cat /tmp/* /dev/shm/*")
+    assert "left\n" not in text
+    for command in ("ls /run/*", "ls /var/run/*", "dmesg"):
+        _, is_error = await shell.run(command)
+        assert is_error, command
+
+
+async def test_a8_no_setting_of_the_kernel_can_be_written(shell: Shell) -> None:
+    """Also where the daemon runs as root. Each is written with what it holds already."""
+    for name in ("kernel/core_pattern", "vm/swappiness", "kernel/hostname"):
+        path = f"/proc/sys/{name}"
+        text, is_error = await shell.run(f'value=$(cat {path}) && echo "$value" > {path}')
+        assert is_error, text
+    text, _ = await shell.run("find /proc -maxdepth 2 -perm -u+w -type f -not -path '/proc/[0-9]*'")
+    for path in text.split():
+        if path.startswith("/proc/"):
+            text, is_error = await shell.run(f"test -e {path} && : >> {path}")
+            assert is_error, path
+    text, _ = await shell.run("cat /proc/self/oom_score_adj")
+    assert text.split() == ["1000"]
+
+
 async def test_nothing_outside_can_be_written(shell: Shell) -> None:
     for path in ("/usr/bin/x", "/etc/passwd", "/bin/x", "/x", f"{shell.state}/x", "../x"):
         await shell.run(f"echo x >> {path}; echo x > {path}")

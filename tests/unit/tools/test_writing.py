@@ -98,6 +98,17 @@ async def test_a8_nothing_is_written_outside(
     assert (front / "README.md").read_text() == "front's own"
 
 
+async def test_a8_nothing_is_written_into_a_work_directory_that_has_become_a_link(
+    back: Path, front: Path
+) -> None:
+    docs = back / "docs"
+    docs.symlink_to(front)
+    for path in ("README.md", "new/file"):
+        with pytest.raises(ToolError, match="has become a link"):
+            await write(path, "x", docs)
+    assert names(front) == ["README.md"]
+
+
 async def test_a_link_inside_is_followed_and_stays_a_link(back: Path) -> None:
     (back / "link").symlink_to("notes/target.md")
     await write("link", "text", back)
@@ -163,13 +174,13 @@ async def test_clawbots_own_directory_is_not_written_to(back: Path) -> None:
 async def test_a10_two_chats_that_edit_one_file_lose_nothing(tmp_path: Path) -> None:
     names = [f"name_{number}" for number in range(40)]
     (tmp_path / "list").write_text("".join(f"{name} = old\n" for name in names))
-    (tmp_path / "alias").symlink_to(tmp_path)
+    (tmp_path / "alias").symlink_to(".")
 
     async def edit(number: int, name: str) -> None:
         # Half of the chats reach the directory by another name.
-        root = tmp_path / "alias" if number % 2 else tmp_path
-        args = EditFileArgs(path="list", old_text=f"{name} = old", new_text=f"{name} = new")
-        await EditFile().run(args, context_in(root))
+        path = "alias/list" if number % 2 else "list"
+        args = EditFileArgs(path=path, old_text=f"{name} = old", new_text=f"{name} = new")
+        await EditFile().run(args, context_in(tmp_path))
 
     await asyncio.gather(*(edit(number, name) for number, name in enumerate(names)))
     assert (tmp_path / "list").read_text() == "".join(f"{name} = new\n" for name in names)
