@@ -6,8 +6,10 @@ of it is decided anew for each request.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 
 class EntryKind(StrEnum):
@@ -104,13 +106,22 @@ class ToolCall:
     seq: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ToolSpec:
-    """A tool as a model is told of it; `parameters` is a JSON schema."""
+    """A tool as a model is told of it; `parameters` is a JSON schema that nobody changes."""
 
     name: str
     description: str
     parameters: dict[str, object]
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.description))
+
+    @cached_property
+    def text(self) -> str:
+        """All of it as one text: to weigh, and to tell it from others."""
+        schema = json.dumps(self.parameters, ensure_ascii=False)
+        return f"{self.name} {self.description} {schema}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,11 @@ from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
 from clawbot.agent.endpoint import Endpoint
+from clawbot.agent.repeated_tools import RepeatedTools
+
+
+class _Messages(RepeatedTools, AnthropicModel):
+    pass
 
 
 def build_model(endpoint: Endpoint, model_name: str) -> AnthropicModel:
@@ -18,4 +23,4 @@ def build_model(endpoint: Endpoint, model_name: str) -> AnthropicModel:
         max_retries=0,
     )
     _ = client.beta.messages  # the SDK imports it on first use
-    return AnthropicModel(model_name, provider=AnthropicProvider(anthropic_client=client))
+    return _Messages(model_name, provider=AnthropicProvider(anthropic_client=client))

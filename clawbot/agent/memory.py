@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 import structlog
 
@@ -231,7 +231,7 @@ class WorkingMemory:
         fixed_bound = byte_bound(system) + byte_bound(self._tools_text) + self._around()
         surely = -1 if self._refused else self._inputs() - fixed_bound
         is_sure = self._weights.bound(entries) <= surely
-        measure = estimate if is_sure else self._weights.text
+        measure = cache(estimate) if is_sure else self._weights.text
         room = Room(
             turn_id=self._turn_id,
             tokens=self._room(shown, measure),

@@ -15,6 +15,19 @@ from pydantic_ai.providers.zai import ZaiProvider
 
 from clawbot.agent.endpoint import Endpoint
 from clawbot.agent.openai_requests import PlainCompletions
+from clawbot.agent.repeated_tools import RepeatedTools
+
+
+class _Chat(RepeatedTools, OpenAIChatModel):
+    pass
+
+
+class _Responses(RepeatedTools, OpenAIResponsesModel):
+    pass
+
+
+class _Zai(RepeatedTools, ZaiModel):
+    pass
 
 
 def build_model(endpoint: Endpoint, model_name: str) -> OpenAIChatModel | OpenAIResponsesModel:
@@ -31,18 +44,18 @@ def build_model(endpoint: Endpoint, model_name: str) -> OpenAIChatModel | OpenAI
     _ = client.chat, client.responses
     client.chat.__dict__["completions"] = PlainCompletions(client)
     if endpoint.dialect.api == "openai":
-        return OpenAIResponsesModel(model_name, provider=OpenAIProvider(openai_client=client))
+        return _Responses(model_name, provider=OpenAIProvider(openai_client=client))
     if endpoint.dialect.name == "zai":
         zai = ZaiProvider(openai_client=client)
-        return ZaiModel(model_name, provider=zai, profile=_ZAI_PROFILE)
+        return _Zai(model_name, provider=zai, profile=_ZAI_PROFILE)
     if endpoint.dialect.name == "deepseek":
         deepseek = DeepSeekProvider(openai_client=client)
-        return OpenAIChatModel(model_name, provider=deepseek, profile=_WHOLE_STREAMS)
+        return _Chat(model_name, provider=deepseek, profile=_WHOLE_STREAMS)
     provider: Provider[AsyncOpenAI] = OpenAIProvider(openai_client=client)
     if endpoint.is_own:
         provider = OpenAICompatibleProvider(endpoint.provider, openai_client=client)
-        return OpenAIChatModel(model_name, provider=provider, profile=_own_server_profile)
-    return OpenAIChatModel(model_name, provider=provider, profile=_WHOLE_STREAMS)
+        return _Chat(model_name, provider=provider, profile=_own_server_profile)
+    return _Chat(model_name, provider=provider, profile=_WHOLE_STREAMS)
 
 
 # Without it the library takes a stream that breaks off for a reply that is complete.

@@ -2,7 +2,8 @@
 
 Before it sends a request the SDK walks through it by the types of its fields, to rename and
 reformat what needs that. Nothing of a chat request does, and the walk holds up the event loop for
-a quarter of a millisecond a message: a session of 200 messages cost 50 ms a call.
+a quarter of a millisecond a message: a session of 200 messages cost 50 ms a call. The JSON is
+written here too, by a faster encoder: two dozen tools are a long text.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from openai import AsyncOpenAI, AsyncStream, Omit
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from pydantic_core import to_json
 
 
 class PlainCompletions:
@@ -32,12 +34,8 @@ class PlainCompletions:
         body = {name: value for name, value in fields.items() if not isinstance(value, Omit)}
         return await self._client.post(
             "/chat/completions",
-            body={**body, "stream": stream},
-            options={
-                "headers": extra_headers or {},
-                "timeout": timeout,
-                **({"extra_json": extra_body} if extra_body else {}),
-            },
+            content=to_json({**body, "stream": stream, **(extra_body or {})}),
+            options={"headers": extra_headers or {}, "timeout": timeout},
             cast_to=ChatCompletion,
             stream=stream,
             stream_cls=AsyncStream[ChatCompletionChunk],

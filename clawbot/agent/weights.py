@@ -6,7 +6,6 @@ include what the wire puts around a text; they are of the counting vocabulary, n
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
@@ -96,10 +95,7 @@ class Weights:
 
 def tools_text(tools: Sequence[ToolSpec]) -> str:
     """The tools of a request as text to weigh."""
-    return "\n".join(
-        f"{tool.name} {tool.description} {json.dumps(tool.parameters, ensure_ascii=False)}"
-        for tool in tools
-    )
+    return "\n".join(tool.text for tool in tools)
 
 
 def around_tools(tools: Sequence[ToolSpec]) -> int:

@@ -8,6 +8,7 @@ decided elsewhere; this only makes it legal, whatever it is given.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -49,7 +50,8 @@ _FINISH = {"stop": "stop", "length": "length", "tool_call": "tool_calls"}
 class Wired:
     """A request in the model library's terms.
 
-    mark: stands for everything that a signed piece of thinking is bound to.
+    mark: stands for everything that a signed piece of thinking is bound to; "" where nothing is
+        signed.
     """
 
     messages: list[ModelMessage]
@@ -69,7 +71,8 @@ def to_wire(request: ModelRequest, dialect: Dialect, model: str) -> Wired:
         # Tools may not be used now, but history with tool calls is refused without an array.
         settings["tool_choice"] = "none"
     system = clean(request.system)
-    draft = _Draft(dialect=dialect, seal=_Seal(model, system, tools))
+    seal = _Seal(model, system, tools) if dialect.thinking == "signed" else None
+    draft = _Draft(dialect=dialect, seal=seal)
     for unit in units:
         if isinstance(unit, Step):
             draft.add_step(unit)
@@ -83,7 +86,7 @@ def to_wire(request: ModelRequest, dialect: Dialect, model: str) -> Wired:
             instruction_parts=[InstructionPart(content=system)] if system.strip() else [],
         ),
         settings=ModelSettings(**settings),  # type: ignore[typeddict-item]  # keys of providers
-        mark=draft.seal.mark,
+        mark=seal.mark if seal else "",
     )
 
 
@@ -135,7 +138,7 @@ class _Seal:
     """
 
     def __init__(self, model: str, system: str, tools: Iterable[ToolSpec]) -> None:
-        self._digest = hashlib.sha256(repr((model, system, tuple(tools))).encode())
+        self._digest = hashlib.sha256(repr((model, system, [tool.text for tool in tools])).encode())
 
     def cover(self, message: ModelMessage) -> None:
         """Let the prefix reach to this message."""
@@ -161,7 +164,7 @@ class _Draft:
     """The messages so far: alternating, with the user's side of the newest one still open."""
 
     dialect: Dialect
-    seal: _Seal
+    seal: _Seal | None
     messages: list[ModelMessage] = field(default_factory=list)
     results: list[ToolReturnPart] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
@@ -219,7 +222,8 @@ class _Draft:
             self._append(answer)
 
     def _append(self, message: ModelMessage) -> None:
-        self.seal.cover(message)
+        if self.seal is not None:
+            self.seal.cover(message)
         self.messages.append(message)
 
     def _thinking(self, step: Step) -> list[ThinkingPart]:
@@ -229,7 +233,7 @@ class _Draft:
             if any(thoughts) or must_stand:
                 return [ThinkingPart(content="\n\n".join(filter(None, thoughts)))]
         # Signed thinking opens an answer of its own; joined to an earlier one it would be moved.
-        if self.dialect.thinking == "signed" and len(step.thinking) == 1 and self.answer is None:
+        if self.seal is not None and len(step.thinking) == 1 and self.answer is None:
             entry = step.thinking[0]
             mark, _, signature = entry.signature.partition(":")
             if signature and mark == self.seal.mark:
@@ -306,7 +310,9 @@ def _used_tools(units: Iterable[Entry | Step]) -> Iterable[ToolSpec]:
         yield ToolSpec(name=name, description="Not available now.", parameters=schema)
 
 
+@functools.lru_cache(maxsize=1024)
 def _tool_definition(tool: ToolSpec) -> ToolDefinition:
+    """Always the same object for a tool, so that models know it again (`RepeatedTools`)."""
     return ToolDefinition(
         name=tool.name, description=tool.description, parameters_json_schema=tool.parameters
     )
