@@ -4,8 +4,8 @@ One writer thread a process commits the units that wait together, readers have t
 (`group_commit`). It knows nothing of
 the tables. PostgreSQL offers the same `ports.Store`.
 
-Facts it is built on: savepoints do not isolate every failure (after a full disk or an interrupt
-SQLite has rolled the whole transaction back, so the units are run again one by one); SQLite's own
+Facts it is built on: after a full disk or an interrupt SQLite has rolled the whole transaction back
+by itself, so the units of a batch are run again one by one; SQLite's own
 busy back-off is coarse, so BEGIN IMMEDIATE is retried here with short jittered waits; before 3.51.3
 a checkpoint that runs beside a write can corrupt the log, so automatic checkpoints are off and one
 process runs them.

@@ -1,9 +1,9 @@
 """Group commit: units of work that wait together are committed together.
 
-A burst of messages costs one flush to the disk and not one each. Each unit stands behind a
-savepoint of its own, so that one that raises leaves nothing and its neighbours stay; where the
-database itself fails a batch, its units are run again one by one. What a database does differently
-stands behind `Database`.
+A burst of messages costs one flush to the disk and not one each. Hardly any unit raises, so none
+has a savepoint, which would cost two statements each: where one raises, the batch is undone and run
+again without it. Where the database itself fails a batch, its units are run again one by one. What
+a database does differently stands behind `Database`.
 """
 
 from __future__ import annotations
@@ -58,12 +58,8 @@ class Database(Protocol):
         """Commit; `rings` may travel with it."""
         ...
 
-    def control(self, conn: Connection, statement: str) -> None:
-        """Say something about the transaction itself, such as SAVEPOINT."""
-        ...
-
     def is_open(self, conn: Connection) -> bool:
-        """Whether the transaction can go on behind a savepoint."""
+        """Whether there is still a transaction, failed or not, after a unit raised."""
         ...
 
     def roll_back(self, conn: Connection) -> bool:
@@ -132,6 +128,14 @@ class _Link:
             self._connection.invalidate()
             self._connection.close()
             self._connection = None
+
+
+class _UnitRaisedError(Exception):
+    """One of several units raised; `place` is its number in the batch."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__(place)
+        self.place = place
 
 
 class GroupCommit:
@@ -208,24 +212,33 @@ class GroupCommit:
                 continue
 
     def _commit(self, link: _Link, batch: list[Job]) -> set[str]:
-        """Commit a batch in one transaction; where that fails, each unit in one of its own.
+        """Commit a batch in one transaction. A unit that raises is set aside and run again alone,
+        its neighbours without it; where the commit fails, each unit is one of its own.
 
         Where nobody can write now they all fail: they do not wait once for each.
         """
         try:
             return self._transact(link.connection(), batch)
+        except _UnitRaisedError as raised:
+            link.roll_back()
+            place = raised.place
+            parts = [batch[:place], batch[place : place + 1], batch[place + 1 :]]
         except Exception as error:
             link.roll_back()
             is_conflict = self._database.is_conflict(error)
             if self._database.is_lost(error) or (len(batch) == 1 and not is_conflict):
                 raise
+            parts = [[job] for job in batch]
         rings: set[str] = set()
-        for job in batch:
+        for part in filter(None, parts):
             try:
-                rings |= self._commit_alone(link, job)
-            except Exception as error:  # noqa: BLE001 - told to the unit's caller
+                if len(part) == 1:
+                    rings |= self._commit_alone(link, part[0])
+                else:
+                    rings |= self._commit(link, part)
+            except Exception as error:  # noqa: BLE001 - told to the units' callers
                 link.roll_back()
-                self._fail([job], error)
+                self._fail(part, error)
         return rings
 
     def _commit_alone(self, link: _Link, job: Job) -> set[str]:
@@ -243,21 +256,21 @@ class GroupCommit:
     def _transact(self, conn: Connection, batch: list[Job]) -> set[str]:
         rings: set[str] = set()
         self._database.begin(conn, reads=False)
-        for job in batch:
+        for place, job in enumerate(batch):
             transaction = self._database.transaction(conn)
             job.error = job.result = None
-            self._database.control(conn, "SAVEPOINT unit")
             try:
                 job.result = job.unit(transaction)
             except BaseException as error:
                 if self._database.is_conflict(error) or not self._database.is_open(conn):
                     raise
-                self._database.control(conn, "ROLLBACK TO SAVEPOINT unit")
+                if len(batch) > 1:
+                    raise _UnitRaisedError(place) from error
+                self._database.roll_back(conn)
                 if self._database.is_fault(error):
                     error = StoreUnavailable(self._database.plain(error))
                 job.error = error
-                transaction.rings.clear()
-            self._database.control(conn, "RELEASE SAVEPOINT unit")
+                return set()
             rings |= transaction.rings
         self._database.commit(conn, rings)
         return rings

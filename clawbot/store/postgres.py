@@ -131,10 +131,6 @@ class PostgresDatabase:
             conn.execute(_NOTIFY, {"bell": BELL, "topics": sorted(rings)})
         conn.exec_driver_sql("COMMIT")
 
-    def control(self, conn: Connection, statement: str) -> None:
-        """Say something about the transaction itself."""
-        conn.exec_driver_sql(statement)
-
     def is_open(self, conn: Connection) -> bool:
         """Whether the connection lives and is in a transaction, failed or not."""
         open_states = {pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR}
