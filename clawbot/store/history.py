@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, fields, replace
 
 from sqlalchemy import RowMapping, bindparam, insert, select
@@ -17,8 +18,11 @@ _ENTRY = tuple(field.name for field in fields(Entry))
 _EPOCH = select(messages).where(
     messages.c.session_key == bindparam("of_session"), messages.c.epoch == bindparam("of_epoch")
 )
-_BACKWARDS = _EPOCH.order_by(messages.c.seq.desc())
-_NEWEST = _BACKWARDS.limit(bindparam("most"))
+_NEWEST = (
+    _EPOCH.where(messages.c.seq < bindparam("before"))
+    .order_by(messages.c.seq.desc())
+    .limit(bindparam("most"))
+)
 _BETWEEN = _EPOCH.where(
     messages.c.seq > bindparam("after"), messages.c.seq <= bindparam("through")
 ).order_by(messages.c.seq)
@@ -66,16 +70,21 @@ def has_begun(tx: Transaction, key: SessionKey, epoch: int) -> bool:
 
 def load(tx: Transaction, key: SessionKey, epoch: int, *, newest: int) -> list[Entry]:
     """The newest entries of an epoch, oldest first; the cost does not depend on those before."""
-    params = {"of_session": str(key), "of_epoch": epoch, "most": newest}
+    params = {"of_session": str(key), "of_epoch": epoch, "before": ALL, "most": newest}
     return [entry_of(row) for row in tx.run(_NEWEST, params).mappings()][::-1]
 
 
 def newest_first(tx: Transaction, key: SessionKey, epoch: int) -> Iterator[Entry]:
     """An epoch from its end on, in small pages: whoever stops early has not paid for the rest."""
-    params = {"of_session": str(key), "of_epoch": epoch}
-    with tx.conn.execute(_BACKWARDS, params, execution_options={"yield_per": PAGE}) as result:
-        for row in result.mappings():
-            yield entry_of(row)
+    params = {"of_session": str(key), "of_epoch": epoch, "before": ALL, "most": PAGE}
+    found = PAGE
+    while found == PAGE:
+        found = 0
+        with closing(tx.run(_NEWEST, params)) as rows:
+            for row in rows.mappings():
+                found += 1
+                params["before"] = row["seq"]
+                yield entry_of(row)
 
 
 def between(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from sqlalchemy import and_, select, update
+from sqlalchemy import and_, bindparam, select, update
 
 from clawbot.messages import ReplyRoute
 from clawbot.ports import Transaction
@@ -30,15 +30,21 @@ class Answering:
     mark: str
 
 
+_IS_RUNNING = and_(inbox.c.state == "claimed", turns.c.state == "running")
+_OURS = (
+    select(inbox.c.id, inbox.c.route, inbox.c.typing_mark, _IS_RUNNING.label("is_running"))
+    .outerjoin(turns, turns.c.id == inbox.c.turn_id)
+    .where(inbox.c.channel == bindparam("of_channel"), inbox.c.route.is_not(None))
+    .limit(AT_MOST)
+)
+_RUNNING, _MARKED = _OURS.where(_IS_RUNNING), _OURS.where(inbox.c.typing_mark.is_not(None))
+
+
 def look(tx: Transaction, channel: str) -> list[Answering]:
     """The messages of a channel whose turns run now, and those that still bear a sign."""
-    is_running = and_(inbox.c.state == "claimed", turns.c.state == "running")
-    columns = (inbox.c.id, inbox.c.route, inbox.c.typing_mark, is_running.label("is_running"))
-    joined = select(*columns).outerjoin(turns, turns.c.id == inbox.c.turn_id)
-    ours = joined.where(inbox.c.channel == channel, inbox.c.route.is_not(None)).limit(AT_MOST)
     found = {}
-    for which in (is_running, inbox.c.typing_mark.is_not(None)):
-        for row in tx.conn.execute(ours.where(which)):
+    for query in (_RUNNING, _MARKED):
+        for row in tx.run(query, {"of_channel": channel}):
             found[row.id] = Answering(
                 inbox_id=row.id,
                 route=ReplyRoute(**row.route),
