@@ -11,11 +11,12 @@ Secrets are taken out of every field and traceback: configured values, and what 
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 import sys
 from collections.abc import Iterable, Mapping, MutableMapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TextIO
 
 import structlog
@@ -35,6 +36,7 @@ _SECRET_KEY = re.compile(
     r"(?:^|[_-])(?:token|secret|password|passwd|api[_-]?key|authorization|cookie|ticket)$",
     re.IGNORECASE,
 )
+_FIGURES = {int, float, bool, type(None)}
 _SECRET_TEXT = re.compile(
     r"(\bBearer\s+|[?&](?:[a-z]+_)?(?:token|secret|key|ticket|password)=)[^\s&\"']+", re.IGNORECASE
 )
@@ -63,12 +65,15 @@ class TurnSummary:
     stages_ms: Mapping[str, int] = field(default_factory=dict)
 
 
+_TOLD = tuple(field.name for field in fields(TurnSummary) if field.name != "stages_ms")
+
+
 def log_turn(log: FilteringBoundLogger, summary: TurnSummary) -> None:
     """Write the one canonical line of a turn."""
-    fields = {name: value for name, value in asdict(summary).items() if value is not None}
-    stages = fields.pop("stages_ms")
-    fields |= {f"{name}_ms": value for name, value in stages.items()}
-    (log.warning if summary.outcome == "failed" else log.info)("turn_finished", **fields)
+    # Not by `asdict`, which copies every value: it took as long as the rest of the line.
+    told = {name: value for name in _TOLD if (value := getattr(summary, name)) is not None}
+    told |= {f"{name}_ms": value for name, value in summary.stages_ms.items()}
+    (log.warning if summary.outcome == "failed" else log.info)("turn_finished", **told)
 
 
 def configure_logs(
@@ -103,6 +108,9 @@ def configure_logs(
             ],
         )
     )
+    # What no line tells is not found out for each: https://docs.python.org/3/howto/logging.html
+    logging._srcfile = None  # noqa: SLF001 - as "Optimization" says
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
@@ -144,6 +152,11 @@ def first_fields_first(
     return {name: event[name] for name in first if name in event} | dict(event)
 
 
+@functools.lru_cache(maxsize=1024)
+def _names_a_secret(key: str) -> bool:
+    return _SECRET_KEY.search(key) is not None
+
+
 class Redactor:
     """Replaces secrets in all fields of a line, however deep."""
 
@@ -158,8 +171,8 @@ class Redactor:
     ) -> MutableMapping[str, Any]:
         """Act as a processor."""
         for key, value in event.items():
-            # The formatter's own objects, taken out again before rendering.
-            if key not in {"_record", "_from_structlog"}:
+            # Figures are nobody's secret; the formatter's own objects are taken out again.
+            if type(value) not in _FIGURES and key not in {"_record", "_from_structlog"}:
                 event[key] = self.clean(value, key)
         return event
 
@@ -167,7 +180,7 @@ class Redactor:
         """The value as it may be shown under this key."""
         if value is None or isinstance(value, bool | int | float):
             return value
-        if isinstance(key, str) and _SECRET_KEY.search(key):
+        if isinstance(key, str) and _names_a_secret(key):
             return REDACTED
         if isinstance(value, Mapping):
             return {str(name): self.clean(entry, name) for name, entry in value.items()}
@@ -176,6 +189,8 @@ class Redactor:
         text = value if isinstance(value, str) else str(value)
         if self._values is not None:
             text = self._values.sub(REDACTED, text)
+        if "=" not in text and len(text.split(None, 1)) < 2:  # one word cannot match
+            return text
         return _SECRET_TEXT.sub(lambda match: match[1] + REDACTED, text)
 
 

@@ -158,7 +158,6 @@ class TurnRun:
     async def _answer(self) -> Outcome:
         """Run the agent; every failure but a lost lease or a stop becomes a visible one."""
         claim, timing = self.claim, self._timing
-        error_id = new_error_id()
         try:
             async with asyncio.timeout(self._timeout_s):
                 answer = await self._runner.run(claim, self._journal, self._drafts, timing)
@@ -167,12 +166,15 @@ class TurnRun:
         except TurnParked:
             return Outcome(state="parked")
         except TimeoutError:
+            error_id = new_error_id()
             log.warning("turn_timed_out", error_id=error_id)
             return self._failed("timeout", error_id)
         except ModelError as error:
+            error_id = new_error_id()
             log.warning("model_failed", error_id=error_id, kind=error.kind, error=str(error))
             return self._failed(error.kind, error_id)
         except Exception:
+            error_id = new_error_id()
             log.exception("turn_crashed", error_id=error_id)
             return self._failed("crashed", error_id)
         route = claim.reply_route
