@@ -81,10 +81,10 @@ class WecomBotAdapter:
         self._health = Health(name)
         self._facts = BotFacts(channel=name, bot_id=config.bot_id, bot_name=config.bot_name)
         self._socket = BotSocket(config, clock, self._health, timings)
-        self._streams = Streams(clock)
         self._late = LateMessages()
         self._files = BotFiles(config)
         self._change_note: ChangeNote = OwnNotes(clock).change
+        self._streams = Streams(clock, self._change_note)
         self._owners: Recent[str] = Recent(clock, kept_s=_STREAM_S, at_most=_MAX_STREAMS)
         self._aside: Recent[bool] = Recent(clock, kept_s=_STREAM_S, at_most=_MAX_STREAMS)
         self._is_socket = config.mode == "socket"
@@ -98,8 +98,8 @@ class WecomBotAdapter:
         )
 
     def share_with(self, change: ChangeNote, processes: Callable[[], int]) -> None:  # noqa: ARG002
-        """Share with the bot's other processes which streams somebody has begun to end."""
-        self._change_note = change
+        """Share with the bot's other processes what its streams show, and which are to end."""
+        self._change_note = self._streams.change = change
 
     # -- life cycle --------------------------------------------------------------------------------
 
@@ -262,9 +262,7 @@ class WecomBotAdapter:
         """Show a text in the message's stream; False = WeCom takes it there no more."""
         text = render_bot(part.text, part.progress)
         if not self._is_socket:
-            return self._streams.is_open(route.stream) and await self._streams.show(
-                route.stream, text, is_final=part.is_final, wait_s=_FETCH_WAIT_S
-            )
+            return await self._show(route.stream, part, text)
         was_ended = part.is_final and await self._note_end(route.stream)
         stream = {"id": route.stream, "finish": part.is_final, "content": text}
         body = {"msgtype": "stream", "stream": stream}
@@ -279,6 +277,15 @@ class WecomBotAdapter:
             # Not as a message: the end may stand there already.
             raise Rejected("nobody can tell how the stream ended", code="stream_lost")
         return True  # only an end that was taken closes a stream to further texts
+
+    async def _show(self, stream: str, part: OutboundPart, text: str) -> bool:
+        """Show a text to whoever asks for the stream."""
+        try:
+            return await self._streams.show(
+                stream, part.key, text, is_final=part.is_final, wait_s=_FETCH_WAIT_S
+            )
+        except StoreUnavailable as error:
+            raise NotSent("the store with the streams is away") from error
 
     async def _note_end(self, stream: str) -> bool:
         """Note that the stream's end is about to be sent; whether somebody did so before."""

@@ -137,8 +137,7 @@ class BotCallback:
 
     async def _handle(self, body: Json) -> HttpAnswer:
         if body.get("msgtype") == "stream":
-            stream = self._streams.poll(text_of(object_of(body.get("stream")).get("id")))
-            return HttpAnswer() if stream is None else self._show(stream)
+            return await self._poll(text_of(object_of(body.get("stream")).get("id")))
         message = parse_callback(body, self._facts)
         if isinstance(message, Ignored):
             log.info("message_ignored", channel=self._facts.channel, reason=message.reason)
@@ -151,6 +150,14 @@ class BotCallback:
             log.warning("message_not_stored", channel=self._facts.channel, error=str(error))
             return HttpAnswer(status=503, body="not stored, send it again")
 
+    async def _poll(self, stream_id: str) -> HttpAnswer:
+        try:
+            stream = await self._streams.poll(stream_id)
+        except StoreUnavailable as error:
+            log.warning("stream_not_read", channel=self._facts.channel, error=str(error))
+            return HttpAnswer()  # it asks again
+        return HttpAnswer() if stream is None else self._show(stream)
+
     async def _take(self, message: InboundMessage) -> HttpAnswer:
         route = BotRoute.decode(message.reply_token)
         self._late.learn(message.chat_id, route.url)
@@ -158,9 +165,12 @@ class BotCallback:
         accepted = await self._accept(replace(message, inline_until_ms=self._clock.now_ms()))
         if not accepted.may_be_answered:
             return HttpAnswer()
-        stream = self._streams.open(route.stream)
-        stream.session, stream.sender = accepted.session_key, route.sender
-        stream.is_command = accepted.decision == "command"
+        stream = await self._streams.open(
+            route.stream,
+            session=accepted.session_key,
+            sender=route.sender,
+            is_command=accepted.decision == "command",
+        )
         return self._show(stream)
 
     def _show(self, stream: Stream) -> HttpAnswer:

@@ -12,6 +12,7 @@ from tests.flow.daemon import Daemon, run_daemon, write_config
 from tests.flow.feishu_ground import feishu_keys
 from tests.flow.several import fronts, start_front
 from tests.flow.wechat_ground import (
+    bot_keys,
     until_listening,
     wechat_keys,
     wecom_keys,
@@ -21,7 +22,7 @@ from tests.simulators.feishu import FeishuSimulator
 from tests.simulators.model import ModelSimulator, Reply
 from tests.simulators.slack import SlackSimulator
 from tests.simulators.slack.socket_mode import MAX_CONNECTIONS
-from tests.simulators.wechat import WechatSimulator, WecomSimulator
+from tests.simulators.wechat import AibotSimulator, WechatSimulator, WecomSimulator
 
 PATIENCE_S = 60.0
 ALICE = "oAliceSimulated0000000000001"
@@ -215,3 +216,31 @@ async def test_a_wecom_app_behind_a_balancer(tmp_path: Path, model: ModelSimulat
             await wecom.pusher.wait_settled(PATIENCE_S)
         assert wecom.sent("alice") == [f"answer {number}." for number in range(6)]
         assert set(balancer.answered) == set(balancer.ports)
+
+
+async def test_a_wecom_bot_behind_a_balancer_grows_its_answer_whoever_is_asked_for_it(
+    tmp_path: Path, model: ModelSimulator
+) -> None:
+    async with AibotSimulator() as aibot:
+        keys = bot_keys(aibot, "webhook")
+        path = write_channel(tmp_path, model.base_url("openai-chat"), keys)
+        for number in range(4):
+            pieces = tuple(f"{number}.{piece} " for piece in range(10))
+            model.expect(Reply(text=pieces, delay_s=0.5), when=f"question {number}.")
+        async with (
+            run_daemon(path, "worker") as daemon,
+            behind_balancer(daemon, "wecom_bot") as balancer,
+        ):
+            aibot.webhook_url = f"{balancer.url}/wecom-bot"
+            for number in range(4):
+                aibot.user_says(f"user{number}", f"question {number}.")
+            await aibot.wait_finished(4, timeout_s=PATIENCE_S)
+            await daemon.until_quiet()
+        whole = [" ".join(f"{number}.{piece}" for piece in range(10)) for number in range(4)]
+        shown = [[text.strip() for text in aibot.sent(f"user{number}")] for number in range(4)]
+        assert shown == [[text] for text in whole]
+        assert set(balancer.answered) == set(balancer.ports)
+        for message in aibot.shown:
+            lengths = [len(text) for text in message.revisions]
+            assert len(set(lengths)) > 2  # it grew under people's eyes
+            assert lengths == sorted(lengths)
