@@ -144,7 +144,11 @@ class ToolRegistry:
         if self._rules is None:
             return
         asked = AskedCall(
-            tool=tool.name, arguments=args, channel=context.channel, is_owner=context.is_owner
+            tool=tool.name,
+            arguments=args,
+            channel=context.channel,
+            is_owner=context.is_owner,
+            work_dirs=context.work_dirs,
         )
         judgement = self._rules.judge(asked)
         if judgement.verdict == "deny":

@@ -8,9 +8,11 @@ bounds that. Our own rules only name what people usually want to be asked about.
 from __future__ import annotations
 
 import json
+import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, Literal
 
 import regex  # type: ignore[import-untyped]  # ships no types
@@ -40,12 +42,15 @@ _DANGEROUS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedCall:
-    """A call before it is made; see `ToolRule` for what is asked of it."""
+    """A call before it is made; see `ToolRule` for what is asked of it. work_dirs: where it would
+    be made.
+    """
 
     tool: str
     arguments: Any
     channel: str
     is_owner: bool
+    work_dirs: Sequence[Path] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,15 +75,15 @@ class Rules:
         known = _DANGEROUS if ask_dangerous else {}
         self._compiled = (
             [(rule, regex.compile(rule.arguments)) for rule in rules],
-            [(regex.compile(text), reason) for text, reason in known.items()],
+            [(regex.compile(text, regex.DOTALL), reason) for text, reason in known.items()],
         )
 
     def judge(self, call: AskedCall) -> Judgement:
         """Decide."""
-        text = _text_of(call.arguments)
+        text, *others = _texts_of(call)
         rules, dangerous = self._compiled
         for rule, pattern in rules:
-            if _is_about(rule, call) and _finds(pattern, text, in_doubt=rule.do != "allow"):
+            if _is_about(rule, call) and _fits(pattern, (text, *others), allows=rule.do == "allow"):
                 return Judgement(verdict=rule.do, reason=rule.reason)
         if call.tool == "bash":
             for pattern, reason in dangerous:
@@ -89,7 +94,7 @@ class Rules:
 
 def question_of(call: AskedCall, reason: str) -> str:
     """What people are asked, in one line."""
-    shown = " ".join(_text_of(call.arguments).split())
+    shown = " ".join(_texts_of(call)[0].split())
     return f"{reason or call.tool}: {shown[:_SHOWN_CHARS]}"
 
 
@@ -97,6 +102,14 @@ def _is_about(rule: ToolRule, call: AskedCall) -> bool:
     if rule.sender != "anyone" and (rule.sender == "owner") is not call.is_owner:
         return False
     return fnmatchcase(call.tool, rule.tool) and fnmatchcase(call.channel, rule.channel)
+
+
+def _fits(pattern: Any, texts: Sequence[str], *, allows: bool) -> bool:
+    """Whether a rule fits a call, by whichever name it calls its file: what allows must fit all of
+    the names, what does not is put off by none.
+    """
+    found = (_finds(pattern, text, in_doubt=not allows) for text in texts)
+    return all(found) if allows else any(found)
 
 
 def _finds(pattern: Any, text: str, *, in_doubt: bool) -> bool:
@@ -107,10 +120,23 @@ def _finds(pattern: Any, text: str, *, in_doubt: bool) -> bool:
         return in_doubt
 
 
-def _text_of(arguments: Any) -> str:
-    """What rules look at: a command or a path alone, else all arguments as JSON."""
-    data = arguments.model_dump(mode="json")
-    for name in ("command", "path", "url"):
+def _texts_of(call: AskedCall) -> list[str]:
+    """What rules look at: a command, a path or an address alone, else all arguments as JSON. A path
+    as it was given, and as it is called in its work directory.
+    """
+    data = call.arguments.model_dump(mode="json")
+    for name in ("command", "url"):
         if isinstance(data.get(name), str):
-            return str(data[name])
-    return json.dumps(data, ensure_ascii=False)
+            return [data[name]]
+    if isinstance(data.get("path"), str):
+        return list(dict.fromkeys((data["path"], _plain(data["path"], call.work_dirs))))
+    return [json.dumps(data, ensure_ascii=False)]
+
+
+def _plain(path: str, work_dirs: Sequence[Path]) -> str:
+    """A path without detours, relative to the work directory that it names."""
+    plain = posixpath.normpath(path)
+    for root in work_dirs:
+        if plain.startswith(f"{root}/"):
+            return plain.removeprefix(f"{root}/")
+    return plain

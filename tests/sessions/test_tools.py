@@ -242,3 +242,20 @@ async def test_h3_a_command_without_network_is_told_so(chat: Chats, model: Model
     first, second = [text for text, _ in await results(chat, BACK)]
     assert first.endswith("[Shell commands have no network here; web_fetch loads pages.]")
     assert "It may not be installed" in second
+
+
+async def test_h13_a_turn_ends_after_its_steps_with_a_visible_error(
+    tmp_path: Path, model: ModelSimulator
+) -> None:
+    config = write_config(tmp_path, model, "turns: {max_steps: 3}", name="few")
+    async with chats(config, model) as few:
+        for _ in range(3):
+            model.expect(
+                Reply(tool_calls=(ToolCall(name="list_dir", arguments={}),)), when="for ever"
+            )
+        answer = await few.say(BACK, "for ever")
+        assert "error" in answer
+        assert len(turns_of(model)) == 3
+        assert len(await results(few, BACK)) == 3
+        model.expect(Reply(text="on we go"), when="and now")
+        assert await few.say(BACK, "and now") == "on we go"
