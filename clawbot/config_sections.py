@@ -26,6 +26,9 @@ from clawbot.queueing import QueuePolicy
 
 OFFLINE_MODEL = "offline"
 
+Thinking = Literal["off", "first", "low", "medium", "high"]
+"""How a model thinks: by itself, not at all or so much; or first, in a call of its own."""
+
 ProviderKind = Literal["openai-chat", "openai", "anthropic"]
 
 PROVIDER_KINDS: Mapping[str, ProviderKind] = {
@@ -94,6 +97,8 @@ class ProviderConfig(Section):
     """Where its API is; needed unless the provider is a known one."""
     kind: ProviderKind | None = None
     """The wire format; known for known providers, else openai-chat."""
+    thinking: Thinking | None = None
+    """How its models think where no conversation or channel says it; see `turns.thinking`."""
     context_tokens: int | None = Field(default=None, ge=2048)
     """How much its models take in; left out, what is known of a model, else 32768."""
     requests_per_minute: int | None = Field(default=None, ge=1)
@@ -116,6 +121,8 @@ class TurnOverrides(Section):
     """How many tokens a request may hold, where the model takes more."""
     history_messages: int | None = Field(default=None, ge=0)
     """How many older messages of the session go into a request; 0 = all that fit."""
+    thinking: Thinking | None = None
+    """How the model thinks; see `TurnsConfig`."""
     plan: bool | None = None
     """Whether what changes something is done by a plan, box by box."""
 
@@ -139,6 +146,10 @@ class TurnsConfig(Section):
     """How many tokens a request may hold, where the model takes more; left out, all it takes."""
     history_messages: int = Field(default=200, ge=0)
     """How many older messages of the session go into a request; 0 = all that fit."""
+    thinking: Thinking | None = None
+    """first = each turn begins with a call in which the model thinks and may use no tool; low,
+    medium, high = so much of the provider's own thinking, off = none of it; left out, as the
+    provider does by itself, or `providers.NAME.thinking`."""
     plan: bool = False
     """Whether what changes something is done by a plan (PLAN.md and TODO.md in the work directory),
     box by box; `/plan` turns it on and off in a conversation."""

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
+THINKS_FIRST = "think_first"
+"""Marks what a model thought before it acted, in a call of its own."""
+
 
 class EntryKind(StrEnum):
     """What one entry of a history is."""
@@ -92,6 +95,11 @@ class Entry:
     seq: int = 0
     created_ms: int = 0
 
+    @property
+    def is_thought(self) -> bool:
+        """Whether it was thought before acting; such an entry stands on the user's side."""
+        return self.kind is EntryKind.THINKING and self.tool == THINKS_FIRST
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
@@ -126,13 +134,19 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """All that one model call is given. `entries` is legal for every provider: units are whole."""
+    """All that one model call is given. `entries` is legal for every provider: units are whole.
+
+    thinking: how much the model is to think by itself: off, low, medium or high; None = as it does,
+    or as the config says of its provider.
+    """
 
     system: str
     entries: tuple[Entry, ...]
     tools: tuple[ToolSpec, ...] = ()
     max_output_tokens: int = 4096
     temperature: float | None = None
+    may_use_tools: bool = True
+    thinking: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from clawbot.agent.model_sizes import size_of
 from clawbot.agent.models import ModelPool
 from clawbot.agent.prompt import documents_text, session_facts, system_prompt
 from clawbot.agent.saved import SavedTexts, saved_dir
+from clawbot.agent.thinking import BUDGETS
 from clawbot.agent.tokens import TokenCounter
 from clawbot.budgets import TurnBudget
 from clawbot.config import Config
@@ -131,6 +132,7 @@ class SessionRunner:
                 reporter=reporter,
                 timing=timing,
                 may_spend=budget.check,
+                thinks_first=self._thinking(settings) == "first",
             )
         finally:
             stopping.set()
@@ -144,6 +146,11 @@ class SessionRunner:
         is_alone = channel is not None and channel.workdir == "session"
         folder = folder_of(claim.session, is_alone=is_alone)
         return Planning(roots=work_dirs[:1], folder=folder)
+
+    def _thinking(self, settings: TurnSettings) -> str | None:
+        """How the model of a turn thinks; see `config_sections.TurnsConfig`."""
+        provider = self.config.providers.get(settings.model.partition(":")[0], ProviderConfig())
+        return settings.thinking or provider.thinking
 
     def _names(self, name: str) -> list[str]:
         """The model of a session, and those that answer while it does not work."""
@@ -187,7 +194,7 @@ class SessionRunner:
 
     def _bounds(self, settings: TurnSettings) -> tuple[MemoryModel, MemoryLimits]:
         """What a request of these settings may hold."""
-        model = memory_model(self.config, settings.model)
+        model, level = memory_model(self.config, settings.model), self._thinking(settings)
         # A request must fit whoever answers it.
         names = self._names(settings.model)
         windows = [memory_model(self.config, name).size.window_tokens for name in names]
@@ -197,9 +204,11 @@ class SessionRunner:
             model = replace(model, size=replace(model.size, window_tokens=tokens))
         return model, MemoryLimits(
             history_messages=settings.history_messages,
-            max_output_tokens=settings.max_output_tokens,
+            # Thinking takes of the output.
+            max_output_tokens=settings.max_output_tokens + BUDGETS.get(level or "", 0),
             result_chars=self.config.turns.result_chars,
             temperature=settings.temperature,
+            thinking=None if level == "first" else level,
         )
 
     def _helpers(

@@ -41,6 +41,7 @@ class TurnSettings:
     max_output_tokens: int
     request_tokens: int | None
     history_messages: int
+    thinking: str | None
     plan: bool
 
 

@@ -76,11 +76,12 @@ class Caller:
         self,
         models: Sequence[Model],
         request: ModelRequest,
-        show: Callable[[str], None],
+        show: Callable[[str], None] | None,
         timing: Timing,
     ) -> ModelReply:
         """One answer, of the first of the models that works, its usage with that model's name and
-        the price; `show` is given its text as it grows, whole each time. Raise ModelError.
+        the price; `show` is given its text as it grows, whole each time; None = nobody sees it.
+        Raise ModelError.
         """
         started = self.clock.monotonic()
         asked = self.outages.in_order(models)
@@ -114,7 +115,7 @@ class Caller:
         self,
         model: Model,
         request: ModelRequest,
-        show: Callable[[str], None],
+        show: Callable[[str], None] | None,
         timing: Timing,
     ) -> ModelReply:
         """One model's answer, asked for again where that is safe."""
@@ -129,7 +130,7 @@ class Caller:
         self,
         model: Model,
         request: ModelRequest,
-        show: Callable[[str], None],
+        show: Callable[[str], None] | None,
         timing: Timing,
     ) -> ModelReply:
         """A single call, when the provider's limits allow it; see `reply`."""
@@ -140,7 +141,7 @@ class Caller:
         self,
         model: Model,
         request: ModelRequest,
-        show: Callable[[str], None],
+        show: Callable[[str], None] | None,
         timing: Timing,
         span: Span | None,
     ) -> ModelReply:
@@ -156,7 +157,7 @@ class Caller:
                 first_chunk(span)
             has_begun = True
             deadline.reschedule(None)
-            if piece:
+            if piece and show is not None:
                 if timing.first_text_ms is None:
                     timing.first_text_ms = since(self.clock, started)
                 pieces.append(piece)

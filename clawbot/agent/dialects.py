@@ -25,6 +25,8 @@ class Dialect:
         back with its signature while everything before it is unchanged.
     needs_thinking_with_calls: a message with tool calls must carry the field, even an empty one.
     needs_text: a message must carry a text, even an empty one.
+    effort_setting: under which name the model library passes a level of thinking on as it is, also
+        for models that it does not know; "" = it translates levels itself.
     settings: what each call is given beside its own settings, in the model library's names.
     codes: what its error codes and types mean to us (see `clawbot.errors.ModelError`), where they
         say more than the HTTP status does.
@@ -38,6 +40,7 @@ class Dialect:
     thinking: Thinking = "drop"
     needs_thinking_with_calls: bool = False
     needs_text: bool = False
+    effort_setting: str = ""
     settings: Mapping[str, object] = field(default_factory=dict)
     codes: Mapping[str, str] = field(default_factory=dict)
 
@@ -100,6 +103,7 @@ OPENAI_CHAT = Dialect(
     base_url="https://api.openai.com/v1",
     key_variable="OPENAI_API_KEY",
     call_ids=_CHAT_IDS,
+    effort_setting="openai_reasoning_effort",
     codes=_OPENAI_CODES,
 )
 OPENAI = Dialect(
@@ -108,6 +112,7 @@ OPENAI = Dialect(
     base_url="https://api.openai.com/v1",
     key_variable="OPENAI_API_KEY",
     call_ids=_RESPONSES_IDS,
+    effort_setting="openai_reasoning_effort",
     # A conversation lives in our store alone: the provider keeps no second copy of it.
     settings={"openai_store": False},
     codes=_OPENAI_CODES,

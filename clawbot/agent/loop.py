@@ -13,17 +13,25 @@ from functools import partial
 from itertools import takewhile
 from typing import Protocol
 
+import structlog
+
 from clawbot.agent.batch import Tools, run_calls
 from clawbot.agent.calling import Caller, ShownPartly, Timing, since
 from clawbot.agent.interruption import interrupted, open_calls
 from clawbot.agent.memory import WorkingMemory
 from clawbot.agent.repetition import reminder
+from clawbot.agent.thinking import thoughts, to_think
 from clawbot.errors import ModelError, TurnParked, TurnStopped
 from clawbot.history import EMPTY, Entry, EntryKind, ModelReply, Spent, ToolCall
 from clawbot.observation import SAY_NOTHING, Observation
 from clawbot.ports import Clock, Model, Reporter, Unit
 from clawbot.recollection import MemoryState
 from clawbot.tracing.names import step_span
+
+log = structlog.get_logger(__name__)
+
+THINKS = "…"
+"""What people see while the model thinks."""
 
 
 async def _anything() -> None:
@@ -92,11 +100,13 @@ class Agent:
         reporter: Reporter,
         timing: Timing,
         may_spend: Callable[[], Awaitable[None]] = _anything,
+        thinks_first: bool = False,
     ) -> Answer:
         """Run a turn from where its journal stands.
 
         models: who answers; each is asked when those before it do not work.
         may_spend: asked before each model call; it raises ModelError when a budget is spent.
+        thinks_first: whether it begins with a call in which the model thinks and uses no tool.
 
         Raise ModelError, LeaseLost, TurnStopped or TurnParked.
         """
@@ -106,11 +116,16 @@ class Agent:
         texts = [entry.text for entry in mine if entry.kind is EntryKind.ASSISTANT]
         timing.usage = sum((entry.usage or EMPTY for entry in mine), EMPTY)
         first = 1 + max(entry.step for entry in mine)
+        if thinks_first and first == 0 and not any(entry.is_thought for entry in mine):
+            reporter.progress(THINKS)
+            await self._think(models, memory, journal, timing, may_spend)
+            reporter.progress("")
         for step in range(first, self.limits.max_steps):
             if _ends_silently(memory.entries):
                 return Answer(entries=(), texts=(), memory=memory.state)
             with step_span(step):
-                reply = await self._next_reply(models, memory, reporter, texts, timing, may_spend)
+                shown = partial(_show, reporter, texts)
+                reply = await self._next_reply(models, memory, shown, timing, may_spend)
                 entries = _step_entries(reply, turn_id, step)
                 if reply.text:
                     texts.append(reply.text)
@@ -128,18 +143,17 @@ class Agent:
         self,
         models: Sequence[Model],
         memory: WorkingMemory,
-        reporter: Reporter,
-        texts: Sequence[str],
+        shown: Callable[[str], None] | None,
         timing: Timing,
         may_spend: Callable[[], Awaitable[None]],
     ) -> ModelReply:
-        """One step's reply. A request that is refused as too long is made smaller, as long as
-        memory finds something to leave out.
+        """One step's reply; if nobody is shown it, thoughts. A request that is refused as too long
+        is made smaller, as long as memory finds something to leave out.
         """
-        shown = partial(_show, reporter, texts)
         while True:
             await may_spend()
             request = await memory.request()
+            request = request if shown is not None else to_think(request)
             try:
                 reply = await self.caller.reply(models, request, shown, timing)
             except ModelError as error:
@@ -151,6 +165,30 @@ class Agent:
                 if timing.model == models[0].name:
                     memory.learn(reply.usage)  # another model counts otherwise
                 return reply
+
+    async def _think(
+        self,
+        models: Sequence[Model],
+        memory: WorkingMemory,
+        journal: Journal,
+        timing: Timing,
+        may_spend: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Let the model think before the turn's first step. A model that has no words for it acts
+        without.
+        """
+        try:
+            reply = await self._next_reply(models, memory, None, timing, may_spend)
+        except ModelError as error:
+            if error.kind != "invalid":
+                raise
+            log.warning("thought_nothing", error=str(error))
+            return
+        found = thoughts(reply, journal.turn_id)
+        if found is not None:
+            memory.extend(await _record(journal, [found], reply, timing))
+        elif reply.usage is not None:
+            timing.lost.append(Spent(usage=reply.usage))
 
     async def _call_tools(
         self,

@@ -176,6 +176,11 @@ def _dumped(value: object) -> str:
 # -- units -----------------------------------------------------------------------------------------
 
 
+def is_thought(unit: Unit) -> bool:
+    """Whether a unit is what the model thought before it acted."""
+    return isinstance(unit, Entry) and unit.is_thought
+
+
 def without_thinking(unit: Unit) -> Unit:
     """A step without what the model thought."""
     if isinstance(unit, Entry) or not unit.thinking:

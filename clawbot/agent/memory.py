@@ -80,6 +80,7 @@ class MemoryLimits:
     max_output_tokens: int
     result_chars: int
     temperature: float | None = None
+    thinking: str | None = None
 
 
 def reach_of(model: MemoryModel, limits: MemoryLimits) -> Reach:
@@ -158,6 +159,7 @@ class WorkingMemory:
             tools=self._tools,
             max_output_tokens=self._output(),
             temperature=self._limits.temperature,
+            thinking=self._limits.thinking,
         )
 
     async def kept_result(self, result: Entry, spent: int) -> Entry:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
@@ -114,13 +115,21 @@ class HttpClients:
 class RemoteModel:
     """A model behind a provider's API; see `clawbot.ports.Model`."""
 
-    def __init__(self, name: str, library_model: LibraryModel, dialect: Dialect) -> None:
+    def __init__(
+        self,
+        name: str,
+        library_model: LibraryModel,
+        dialect: Dialect,
+        thinking: str | None = None,
+    ) -> None:
         self.name = name
+        self._thinking = thinking
         self._library_model = library_model
         self._dialect = dialect
 
     async def reply(self, request: ModelRequest, on_text: Callable[[str], None]) -> ModelReply:
         """Make one streamed call. Cancelling it closes its connection."""
+        request = replace(request, thinking=request.thinking or self._thinking)
         wired = to_wire(request, self._dialect, self.name)
         try:
             response = await self._stream(wired, on_text)
@@ -207,7 +216,8 @@ def open_model(name: str, providers: Mapping[str, ProviderConfig], clients: Http
         api_key=_key(provider, settings, dialect),
         http_client=clients.for_url(base_url),
     )
-    return RemoteModel(name, _build(endpoint, model_name), dialect)
+    thinking = None if settings.thinking == "first" else settings.thinking
+    return RemoteModel(name, _build(endpoint, model_name), dialect, thinking)
 
 
 def _build(endpoint: Endpoint, model_name: str) -> LibraryModel:

@@ -52,7 +52,7 @@ def group(entries: Iterable[Entry]) -> list[Entry | Step]:
             exchange = _awaiting(units, entry)
             if exchange is not None:
                 exchange.result = entry
-        elif entry.kind in _AGENT_SIDE:
+        elif entry.kind in _AGENT_SIDE and not entry.is_thought:
             _add(_step_for(units, entry), entry)
         else:
             units.append(entry)

@@ -85,7 +85,7 @@ class Weights:
         return entries + unanswered * _STAND_IN
 
     def _weigh(self, entry: Entry, measure: Callable[[str], int]) -> int:
-        if entry.kind is EntryKind.THINKING:
+        if entry.kind is EntryKind.THINKING and not entry.is_thought:
             return measure(entry.text) + _AROUND_TEXT if self._sends_thinking else 0
         # A sender's name is written before the words.
         named = measure(entry.sender) + 2 if entry.sender else 0

@@ -21,6 +21,7 @@ from clawbot.agent.masks import (
     cap_old,
     cap_results,
     cap_words,
+    is_thought,
     mask_results,
     pinned_only,
     without_thinking,
@@ -110,14 +111,14 @@ def fit(entries: Iterable[Entry], room: Room, weights: Weights) -> Fitted:
         tokens = turn_tokens + weights.units(older)
         saves = shortener.saves
     chosen = tuple(entry for unit in [*older, *shown] for entry in flat(unit))
-    was_cut = len(older) < len(_from_user(every))
+    was_cut = _told(older) < _told(_from_user(every))
     return Fitted(
         entries=chosen,
         tokens=tokens,
         turn_tokens=turn_tokens,
         is_counted=is_counted,
         tier=tier,
-        is_whole=not (was_cut or tier or room.kept_from or saves),
+        is_whole=not (len(older) < len(_from_user(every)) or tier or room.kept_from or saves),
         kept_from=_seq([*older, *current][0]) if was_cut else room.kept_from,
         saves=_mentioned(saves, chosen),
         fold_through=_fold(
@@ -142,7 +143,7 @@ def _older(
     """Units before the current turn in `left` tokens of `whole`."""
     if weights.units(older) <= left:
         return older
-    smaller = [cap_old(unit, shortener, whole // 8) for unit in older]
+    smaller = [cap_old(unit, shortener, whole // 8) for unit in older if not is_thought(unit)]
     if weights.units(smaller) <= left:
         return smaller
     return _from_user(_newest(smaller, None, left * 3 // 4, weights))
@@ -170,8 +171,14 @@ def _newest(
 
 def _from_user(units: Sequence[Unit]) -> list[Unit]:
     """A conversation begins with the user's side, not in the middle of a turn."""
-    start = next((n for n, unit in enumerate(units) if isinstance(unit, Entry)), len(units))
+    said = (isinstance(unit, Entry) and not unit.is_thought for unit in units)
+    start = next((number for number, is_said in enumerate(said) if is_said), len(units))
     return list(units[start:])
+
+
+def _told(units: Sequence[Unit]) -> int:
+    """How many units there are, thoughts left out."""
+    return sum(not is_thought(unit) for unit in units)
 
 
 # -- the turn that runs ----------------------------------------------------------------------------
@@ -196,7 +203,7 @@ def _tiers(current: list[Unit], tokens: int, shortener: Shortener) -> Iterator[l
     """Forms of a turn, each no larger than the one before."""
     form = current
     yield form
-    form = [*map(without_thinking, form[:-1]), form[-1]]
+    form = [*(without_thinking(unit) for unit in form[:-1] if not is_thought(unit)), form[-1]]
     yield form
     recent = _recent(form)
     for above in (_LARGE_RESULT, 0):
@@ -211,7 +218,7 @@ def _tiers(current: list[Unit], tokens: int, shortener: Shortener) -> Iterator[l
     for part in _CAPS:
         form = [cap_words(unit, shortener, tokens // part) for unit in form]
         yield form
-    form = [without_thinking(unit) for unit in pinned_only(form)]
+    form = [without_thinking(unit) for unit in pinned_only(form) if not is_thought(unit)]
     yield form
     form = [mask_results(unit, shortener, 0) for unit in form]
     yield form

@@ -32,6 +32,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from clawbot.agent.dialects import Dialect
 from clawbot.agent.steps import Exchange, Step, group
+from clawbot.agent.thinking import level_within
 from clawbot.history import Entry, EntryKind, ModelReply, ModelRequest, ToolCall, ToolSpec, Usage
 from clawbot.text import clean
 
@@ -67,7 +68,7 @@ def to_wire(request: ModelRequest, dialect: Dialect, model: str) -> Wired:
     settings: dict[str, object] = {"max_tokens": request.max_output_tokens, **dialect.settings}
     if request.temperature is not None:
         settings["temperature"] = request.temperature
-    if tools and not request.tools:
+    if tools and not (request.tools and request.may_use_tools):
         # Tools may not be used now, but history with tool calls is refused without an array.
         settings["tool_choice"] = "none"
     system = clean(request.system)
@@ -79,6 +80,10 @@ def to_wire(request: ModelRequest, dialect: Dialect, model: str) -> Wired:
         else:
             draft.add_text(_user_text(unit))
     messages = draft.finish()
+    if (level := level_within(request.thinking, request.max_output_tokens)) is not None:
+        settings |= _thinking_settings(level, messages, dialect)
+    if level not in {None, "off"}:
+        settings.pop("temperature", None)  # who thinks is refused one
     return Wired(
         messages=messages,
         parameters=ModelRequestParameters(
@@ -88,6 +93,26 @@ def to_wire(request: ModelRequest, dialect: Dialect, model: str) -> Wired:
         settings=ModelSettings(**settings),  # type: ignore[typeddict-item]  # keys of providers
         mark=seal.mark if seal else "",
     )
+
+
+def _thinking_settings(
+    level: str, messages: Sequence[ModelMessage], dialect: Dialect
+) -> dict[str, object]:
+    """How much a model shall think, in the model library's terms."""
+    if level == "off" or (dialect.thinking == "signed" and _lacks_its_thinking(messages)):
+        return {"thinking": False}
+    return {dialect.effort_setting or "thinking": level}
+
+
+def _lacks_its_thinking(messages: Sequence[ModelMessage]) -> bool:
+    """Whether this goes on with calls whose thinking cannot be sent back: then the model must not
+    think on, or the request is refused.
+    """
+    newest = messages[-1]
+    if not any(isinstance(part, ToolReturnPart) for part in newest.parts):
+        return False
+    before = messages[-2] if len(messages) > 1 else None
+    return not (isinstance(before, ModelResponse) and isinstance(before.parts[0], ThinkingPart))
 
 
 def to_reply(response: ModelResponse, wired: Wired) -> ModelReply:
@@ -294,6 +319,8 @@ def _user_text(entry: Entry) -> str:
     text = clean(entry.text)
     if entry.kind is EntryKind.USER or not text.strip():
         return text
+    if entry.is_thought:
+        return f"<thoughts>\n{text}\n</thoughts>"
     return f"<{entry.kind.value}>\n{text}\n</{entry.kind.value}>"
 
 

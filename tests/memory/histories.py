@@ -8,7 +8,7 @@ from dataclasses import replace
 from clawbot.agent.tokens import TokenCounter, load_encode
 from clawbot.agent.weights import Weights
 from clawbot.agent.window import Fitted, Room, fit
-from clawbot.history import Entry, EntryKind
+from clawbot.history import THINKS_FIRST, Entry, EntryKind
 
 
 def user(text: str, turn: str = "now") -> Entry:
@@ -25,6 +25,11 @@ def said(text: str, turn: str = "now", step: int = 0) -> Entry:
 
 def thought(text: str, turn: str = "now", step: int = 0, signature: str = "") -> Entry:
     return Entry(kind=EntryKind.THINKING, text=text, turn_id=turn, step=step, signature=signature)
+
+
+def thought_first(text: str, turn: str = "now") -> Entry:
+    """What the model thought before it acted, in a call of its own."""
+    return Entry(kind=EntryKind.THINKING, tool=THINKS_FIRST, text=text, turn_id=turn)
 
 
 def call(

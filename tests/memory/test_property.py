@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from clawbot.agent.prompt import for_request
 from clawbot.agent.steps import group
-from clawbot.agent.window import Room, TooLarge, fit
+from clawbot.agent.window import Fitted, Room, TooLarge, fit
 from clawbot.history import Entry, EntryKind, ModelRequest, ToolSpec
 from tests.memory.histories import (
     call,
@@ -22,6 +22,7 @@ from tests.memory.histories import (
     said,
     step,
     thought,
+    thought_first,
     user,
     weights,
 )
@@ -32,7 +33,8 @@ READ_FILE = ToolSpec(
     description="Read a file.",
     parameters={"type": "object", "properties": {"path": {"type": "string"}}},
 )
-MARK = "CURRENT-MESSAGE"
+MARK, THOUGHT = "CURRENT-MESSAGE", "THOUGHT-FIRST"
+LEVELS = st.sampled_from([None, "off", "low", "high"])
 
 TEXTS = st.one_of(
     st.text(max_size=12),
@@ -56,6 +58,8 @@ def turns(draw: st.DrawFn, name: str) -> list[Entry]:
     """One turn: messages, steps with parallel calls, and perhaps a crash in the middle."""
     entries = [note(draw(TEXTS), name)] if draw(st.booleans()) else []
     entries += [user(draw(TEXTS), name) for _ in range(draw(st.integers(1, 2)))]
+    if draw(st.booleans()):
+        entries.append(thought_first(f"{THOUGHT} {draw(TEXTS)}", name))
     for number in range(draw(st.integers(0, 5))):
         if draw(st.booleans()):
             entries.append(thought(draw(TEXTS), name, number, draw(st.sampled_from(["", "0:s"]))))
@@ -99,6 +103,8 @@ def writers() -> Iterator[dict[str, BodyWriter]]:
     tokens=st.sampled_from([400, 800, 2000, 6000, 1_000_000]),
     kept_from=st.sampled_from([0, 0, 5, 30]),
     sends_thinking=st.booleans(),
+    thinking=LEVELS,
+    may_use_tools=st.booleans(),
 )
 def test_B17_every_request_is_legal_and_fits_and_holds_the_current_message(
     writers: dict[str, BodyWriter],
@@ -108,6 +114,8 @@ def test_B17_every_request_is_legal_and_fits_and_holds_the_current_message(
     kept_from: int,
     *,
     sends_thinking: bool,
+    thinking: str | None,
+    may_use_tools: bool,
 ) -> None:
     room = Room(turn_id="now", tokens=tokens, surely=-1, messages=messages, kept_from=kept_from)
     before = list(history)
@@ -126,13 +134,31 @@ def test_B17_every_request_is_legal_and_fits_and_holds_the_current_message(
     if messages > 0:
         older = [entry for entry in found.entries if entry.turn_id != "now"]
         assert len(older) <= messages
+    check_thoughts(found, history)
     request = ModelRequest(
-        system="Be brief.", entries=for_request(found.entries), tools=(READ_FILE,)
+        system="Be brief.",
+        entries=for_request(found.entries),
+        tools=(READ_FILE,),
+        max_output_tokens=4096,
+        thinking=thinking,
+        may_use_tools=may_use_tools,
     )
     for writer in writers.values():
         body = writer.body(request)
         assert writer.violations(body) == []
-        assert MARK in json.dumps(body)
+        text = json.dumps(body)
+        assert MARK in text
+        assert text.count(THOUGHT) == sum(THOUGHT in entry.text for entry in found.entries)
+        assert bool(body.get("tool_choice")) or may_use_tools
+
+
+def check_thoughts(found: Fitted, history: list[Entry]) -> None:
+    """B11: the thinking of a call of its own is not doubled, and goes before anything else."""
+    kept = [entry for entry in found.entries if entry.is_thought]
+    assert len({entry.seq for entry in kept}) == len(kept)
+    if found.tier:  # what is thought last may stay while the turn has not acted on it yet
+        acted = any(entry.step >= 0 for entry in history if entry.turn_id == "now")
+        assert not (acted and any(entry.turn_id == "now" for entry in kept))
 
 
 @settings(max_examples=40)

@@ -17,7 +17,17 @@ from clawbot.agent.saved import SavedTexts
 from clawbot.agent.tokens import TokenCounter, load_encode
 from clawbot.history import Entry, ToolSpec
 from clawbot.recollection import FOR_ANY_WINDOW, Recollection, Summary
-from tests.memory.histories import call, chat, numbered, result, said, step, thought, user
+from tests.memory.histories import (
+    call,
+    chat,
+    numbered,
+    result,
+    said,
+    step,
+    thought,
+    thought_first,
+    user,
+)
 from tests.unit.agent.bodies import DIALECTS, BodyWriter, body_writers
 
 NAMES = [dialect.name for dialect in DIALECTS]
@@ -129,6 +139,17 @@ def test_B11_thinking_ends_no_request_and_parts_no_call_from_its_result(
     last = body["messages"][-1]
     assert last["role"] in {"user", "tool"}
     assert json.dumps(body).count("hm") <= 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_B11_thoughts_before_acting_stand_once_on_the_user_side(bodies: Bodies, name: str) -> None:
+    begun = [user("task"), thought_first("I SHALL LOOK")]
+    for history in (begun, [*begun, call("a"), result("a", "x")]):
+        body = bodies.of(name, history)
+        assert json.dumps(body).count("I SHALL LOOK") == 1
+        items = body.get("messages") or body["input"]
+        (item,) = [one for one in items if "I SHALL LOOK" in json.dumps(one)]
+        assert item["role"] == "user"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -35,7 +35,7 @@ MODEL_NAMES = {
 class BodyWriter:
     """Writes the body of one dialect's call."""
 
-    def __init__(self, dialect: Dialect, runner: asyncio.Runner) -> None:
+    def __init__(self, dialect: Dialect, runner: asyncio.Runner, name: str = "") -> None:
         self.dialect = dialect
         self._runner = runner
         self._bodies: list[dict[str, Any]] = []
@@ -47,7 +47,7 @@ class BodyWriter:
             api_key=SecretStr("key"),
             http_client=httpx2.AsyncClient(transport=httpx2.MockTransport(self._keep)),
         )
-        name = MODEL_NAMES[dialect.name]
+        name = name or MODEL_NAMES[dialect.name]
         module = anthropic_models if dialect.api == "anthropic" else openai_models
         self.model = RemoteModel(
             f"{dialect.name}:{name}", module.build_model(endpoint, name), dialect
@@ -76,6 +76,7 @@ class BodyWriter:
 
 @contextmanager
 def body_writers() -> Iterator[dict[str, BodyWriter]]:
-    """A writer for each dialect."""
+    """A writer for each dialect, and for a model that is told how many tokens it may think."""
     with asyncio.Runner() as runner:
-        yield {dialect.name: BodyWriter(dialect, runner) for dialect in DIALECTS}
+        writers = {dialect.name: BodyWriter(dialect, runner) for dialect in DIALECTS}
+        yield {**writers, "anthropic, by budget": BodyWriter(ANTHROPIC, runner, "claude-opus-4-1")}
