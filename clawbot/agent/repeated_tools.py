@@ -29,7 +29,7 @@ class RepeatedTools(Model):
             if len(known) >= KEPT:
                 del known[next(iter(known))]
             # The first of the two keeps the identities from being given to others.
-            known[key] = ([*asked], customized.function_tools)
+            known[key] = ([*asked], [*customized.function_tools])
             return customized
         others = replace(model_request_parameters, function_tools=[])
         return replace(
