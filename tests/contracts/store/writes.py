@@ -103,10 +103,11 @@ class WriteClauses:
             raise LookupError("the unit's own")
 
         async with one_batch(store, ground.patience_s) as batch:
-            batch += [ask(store.write(unit)) for unit in (put("before"), fail, put("after"))]
-        assert isinstance(batch[2].exception(), LookupError)
-        assert [batch[1].result(), batch[3].result()] == ["before", "after"]
-        assert await names(store) == ["after", "before"]
+            units = (put("before"), fail, put("between"), fail, fail, put("after"))
+            batch += [ask(store.write(unit)) for unit in units]
+        assert all(isinstance(batch[place].exception(), LookupError) for place in (2, 4, 5))
+        assert [batch[place].result() for place in (1, 3, 6)] == ["before", "between", "after"]
+        assert await names(store) == ["after", "before", "between"]
 
     async def test_a_burst_needs_few_commits(self, ground: Ground) -> None:
         store = await ground.open("one")
