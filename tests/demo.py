@@ -20,9 +20,10 @@ from pathlib import Path
 
 from tests.simulators.model import ModelSimulator, RecordedRequest, Reply, ToolCall
 from tests.simulators.slack import SlackSimulator
+from tests.transcript import transcript
 
 ROOT = Path(__file__).parent.parent
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 90.0
 ANSWER_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 15.0
 CONFIG = """\
@@ -133,39 +134,23 @@ class Town:
         await self.slack.wait_text(words, channel=chat, timeout_s=ANSWER_TIMEOUT_S)
 
     def transcript(self) -> Iterator[str]:
-        """What stands in the chats, threads indented under the message that began them."""
+        """What stands in the chats."""
         titles = {self.dm: "alice and the bot", self.general: "#general", self.ops: "#ops"}
-        for chat, title in titles.items():
-            yield f"\n── {title} {'─' * (76 - len(title))}"
-            messages = self.slack.transcript(chat)
-            for root in messages:
-                if root.get("thread_ts", root["ts"]) != root["ts"]:
-                    continue
-                yield from self._shown(root, "  ")
-                for reply in messages:
-                    if reply.get("thread_ts") == root["ts"] != reply["ts"]:
-                        yield from self._shown(reply, "  │     ")
-
-    def _shown(self, message: dict[str, str], indent: str) -> Iterator[str]:
-        name = self.slack.workspace.users[message["user"]].name
-        lines = self._readable(message["text"]).split("\n")
-        yield f"{indent}{name + ':':<9} {lines[0]}"
-        yield from (f"{indent}{'':<9} {line}".rstrip() for line in lines[1:])
-
-    def _readable(self, text: str) -> str:
-        users = self.slack.workspace.users
-        text = re.sub(r"<@(\w+)>", lambda found: f"@{users[found[1]].name}", text)
-        return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+        return transcript(self.slack, titles)
 
 
 # -- the daemon ------------------------------------------------------------------------------------
 
 
 @asynccontextmanager
-async def daemon(folder: Path, slack: SlackSimulator, model_url: str) -> AsyncIterator[Path]:
-    """`clawbot run` in front of the simulators, connected; yields its log."""
+async def daemon(
+    folder: Path, slack: SlackSimulator, model_url: str, more: str = ""
+) -> AsyncIterator[Path]:
+    """`clawbot run` in front of the simulators, connected; yields its log. more: YAML to be added
+    to the channel's keys, or, not indented, to the file.
+    """
     config, log = folder / "clawbot.yaml", folder / "clawbot.log"
-    config.write_text(CONFIG.format(folder=folder, slack=slack, model_url=model_url))
+    config.write_text(CONFIG.format(folder=folder, slack=slack, model_url=model_url) + more)
     with log.open("wb") as lines:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "clawbot", "run", "--config", str(config)),

@@ -23,7 +23,7 @@ from clawbot.ports import Transaction
 from clawbot.queueing import DEFAULT_POOL, QueuePolicy
 from clawbot.session_key import SessionKey
 from clawbot.session_settings import SessionSettings, restored
-from clawbot.store import approvals, events, history, sessions, task_runs
+from clawbot.store import approvals, events, history, sessions, task_runs, told
 from clawbot.store import overheard as overheard_rows
 from clawbot.store.costs import Payer
 from clawbot.store.inbox import ALL, ALONE, TASK, InboxRow, open_rows, row_of
@@ -78,6 +78,7 @@ class Claim:
     usage: what the turn cost until it was parked. asked: the calls, by their numbers in the
         history, that people were asked about: they are made again, not closed.
     task: the task of another conversation that this turn does. Its answer goes there, as a report.
+    told: how the reply begins in earlier messages, where people were asked in between.
     """
 
     turn_id: str
@@ -96,6 +97,7 @@ class Claim:
     usage: Usage = field(default_factory=Usage)
     asked: frozenset[int] = frozenset()
     task: TaskRun | None = None
+    told: str = ""
 
     @property
     def first_seq(self) -> int:
@@ -276,6 +278,7 @@ def _resume(tx: Transaction, session: RowMapping, turn: RowMapping, worker: str)
         .order_by(inbox.c.seq)
     ).mappings()
     rows = tuple(row_of(row) for row in claimed)
+    task = _task_of(tx, session, rows)
     return Claim(
         turn_id=turn["id"],
         session=SessionKey.parse(session["key"]),
@@ -289,7 +292,8 @@ def _resume(tx: Transaction, session: RowMapping, turn: RowMapping, worker: str)
         started_ms=turn["started_ms"],
         usage=Usage(**(turn["usage"] or {})),
         asked=approvals.asked_calls(tx, turn["id"]),
-        task=_task_of(tx, session, rows),
+        task=task,
+        told=told.told_before(tx, turn, rows[-1].route),
         **_own_values(session),
     )
 

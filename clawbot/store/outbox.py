@@ -39,6 +39,7 @@ from clawbot.messages import Choice, MessageRef, OutboundFile, Place, ReplyRoute
 from clawbot.ports import InsertOf, Transaction
 from clawbot.store import places, threads
 from clawbot.store.schema import outbox, outbox_parts, turns
+from clawbot.store.told import rest_in_row, rest_of
 from clawbot.store.topics import draft_topic, outbox_topic
 
 _INSERT = insert(outbox).returning(outbox.c.id)
@@ -179,12 +180,13 @@ def add(
 def freeze(
     tx: Transaction, outbox_id: int, text: str, channel: str, visible_no: int | None = None
 ) -> None:
-    """End the growth of a streaming reply; its holder and parts stay. A held one stays held."""
+    """End the growth of a reply, at what no earlier one holds of `text`; holder and parts stay."""
+    rest = rest_in_row(text)
     state = case((outbox.c.state == "streaming", "pending"), else_=outbox.c.state)
     tx.conn.execute(
         update(outbox)
         .where(outbox.c.id == outbox_id, outbox.c.state.in_(("streaming", "held")))
-        .values(state=state, text=text, visible_no=visible_no)
+        .values(state=state, text=rest, visible_no=visible_no)
     )
     tx.ring(outbox_topic(channel))
     tx.ring(draft_topic(channel))
@@ -216,7 +218,7 @@ def _row_of(row: RowMapping, parts: dict[int, Part]) -> OutboxRow:
         state=row["state"],
         session_key=row["session_key"],
         route=ReplyRoute(**row["route"]),
-        text=(row["draft_text"] or "") if is_streaming else text,
+        text=rest_of(row["draft_text"] or "", row["text"]) if is_streaming else text,
         progress=(row["draft_progress"] or "") if is_streaming else "",
         tries=row["tries"],
         created_ms=row["created_ms"],

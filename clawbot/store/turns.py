@@ -24,6 +24,7 @@ from clawbot.store import (
     outbox,
     sessions,
     task_runs,
+    told,
 )
 from clawbot.store.claims import Claim
 from clawbot.store.inbox import InboxRow, note_once
@@ -118,13 +119,14 @@ def write_draft(tx: Transaction, turn: Claim, text: str, progress: str, now_ms: 
     ).scalar_one()
     last = turn.rows[-1]
     route = turn.reply_route
-    if outbox_id is None and text and route is not None and route.can_edit:
+    begun = told.rest_of(text, turn.told)
+    if outbox_id is None and begun and route is not None and route.can_edit:
         outbox_id = outbox.add(
             tx,
             channel=last.channel,
             route=route,
             state="streaming",
-            text="",
+            text=turn.told,
             now_ms=now_ms,
             session_key=str(turn.session),
             turn_id=turn.turn_id,
@@ -147,17 +149,19 @@ def park(
     lost: Sequence[Spent] = (),
 ) -> None:
     """Let a turn wait for people, without any process; `text` is the reply so far. lost: see
-    `Outcome`.
+    `Outcome`. Where it is a message that grows, that ends here: what is said once people have
+    decided stands below their question.
 
     Raise LeaseLost or TurnStopped.
     """
-    if text:
-        write_draft(tx, turn, text, "", now_ms)
+    growing = write_draft(tx, turn, text, "", now_ms) if text else None
+    if growing is not None:
+        outbox.freeze(tx, growing, text, turn.rows[-1].channel)
     sessions.lock(tx, turn.session, turn.fence, first_seq=turn.first_seq)
     tx.conn.execute(
         update(turns)
         .where(turns.c.id == turn.turn_id)
-        .values(state="parked", draft_progress="", usage=asdict(usage))
+        .values(state="parked", draft_progress="", usage=asdict(usage), outbox_id=None)
     )
     costs.add(tx, turn.payer, lost, now_ms)
     until_ms = approvals.waits_until(tx, turn.turn_id, now_ms)
@@ -240,13 +244,15 @@ def _deliver(
     outbox_id, draft = shown
     if outbox_id is not None:
         outbox.freeze(tx, outbox_id, outcome.reply or draft, last.channel, visible_total)
-    elif outcome.reply and _is_news(tx, last, outcome, now_ms):
+    elif (rest := told.rest_of(outcome.reply or "", turn.told)) and _is_news(
+        tx, last, outcome, now_ms
+    ):
         outbox_id = outbox.add(
             tx,
             channel=last.channel,
             route=route,
             state="pending",
-            text=outcome.reply,
+            text=rest,
             now_ms=now_ms,
             session_key=str(turn.session),
             turn_id=turn.turn_id,

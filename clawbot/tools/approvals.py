@@ -108,8 +108,13 @@ def _endings(like: str) -> dict[str, str]:
 
 
 def question_text(call: ToolCall, question: str, *, like: str) -> str:
-    """What people are asked, in the language of the text `like`."""
-    arguments = shown_arguments(call.arguments)
+    """What people are asked, in the language of the text `like`. What a call's only argument says
+    stands there as it is, and once.
+    """
+    only = _only_text(call.arguments)
+    arguments = shown_arguments(call.arguments) if only is None else _bounded(only)
+    if only:
+        question = question.removesuffix(f": {' '.join(only.split())}")
     fence = _fence_for(arguments)
     return answer(
         "approval_question",
@@ -126,7 +131,21 @@ def shown_arguments(arguments: str) -> str:
         laid_out = json.dumps(json.loads(arguments or "{}"), indent=1, ensure_ascii=False)
     except (ValueError, RecursionError):
         laid_out = arguments
-    return head_and_tail(_visible(laid_out), ARGUMENT_CHARS)
+    return _bounded(laid_out)
+
+
+def _only_text(arguments: str) -> str | None:
+    """The argument of a call that has one, if that is a text."""
+    try:
+        given = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        return None
+    values = list(given.values()) if isinstance(given, dict) else []
+    return values[0] if len(values) == 1 and isinstance(values[0], str) else None
+
+
+def _bounded(text: str) -> str:
+    return head_and_tail(_visible(text), ARGUMENT_CHARS)
 
 
 def _visible(text: str) -> str:

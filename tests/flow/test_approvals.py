@@ -84,7 +84,7 @@ async def test_h5_the_call_is_made_once_a_person_of_the_chat_allows_it(
     (question,) = [m.text for m in slack.sent(chat) if "May I" in m.text]
     assert "Deploy shop v2 to production" in question
     assert "deploy" in question
-    assert '"text": "shop v2"' in question
+    assert "```\nshop v2\n```" in question
     await parked(daemon)
     owners = await daemon.store.read(
         lambda tx: tx.conn.execute(select(sessions.c.owner)).scalars().all()
@@ -96,6 +96,10 @@ async def test_h5_the_call_is_made_once_a_person_of_the_chat_allows_it(
     await daemon.until_quiet()
     assert deploy.made == ["shop v2"]
     assert await daemon.store.read(rows) == [("approved", True)]
+    # What is said afterwards stands below the question, where people look then.
+    texts = [message.text for message in slack.sent(chat)]
+    place = next(number for number, text in enumerate(texts) if "May I do this?" in text)
+    assert (texts.count("I will."), texts.index("Shipped.") > place) == (1, True)
     # Used, and not to be used again.
     await slack.user_says(chat, alice, f"!approve {approval}")
     await slack.wait_text("approved before", channel=chat)
@@ -276,7 +280,7 @@ async def test_h5_two_questions_at_once_are_decided_one_by_one(
     await slack.user_says(chat, alice, f"!deny {two}")
     await slack.wait_text("One of them.", channel=chat)
     await daemon.until_quiet()
-    assert deploy.made == ["one" if '"one"' in first else "two"]
+    assert deploy.made == ["one" if "Deploy one" in first else "two"]
     assert sum("May I do this?" in message.text for message in slack.sent(chat)) == 2
 
 

@@ -127,7 +127,7 @@ async def test_a_question_that_was_not_pressed_shows_its_end_too(
     alice = slack.create_user("alice")
     channel = slack.create_channel("general", [alice])
     question = await asked(slack, model, channel, alice)
-    await daemon.until(outbox.count_by_state, lambda counts: counts.get("sent") == 1)
+    await daemon.until(outbox.count_by_state, lambda counts: counts.get("sent") == 2)
     thread = shown(slack, channel, question).thread_ts
     end = {"typed": "Refused by alice.", "expired": "in time", "stopped": "was stopped"}[how]
     if how != "stopped":
@@ -151,7 +151,7 @@ async def test_a_question_that_is_decided_while_its_channel_is_down_shows_it_aft
     alice = slack.create_user("alice")
     channel = slack.create_channel("general", [alice])
     question = await asked(slack, model, channel, alice)
-    await daemon.until(outbox.count_by_state, lambda counts: counts.get("sent") == 1)
+    await daemon.until(outbox.count_by_state, lambda counts: counts.get("sent") == 2)
     await daemon.stop("slack")
     model.expect(Reply(text="Then not."), marker="it was not made")
     await daemon.store.write(expire)

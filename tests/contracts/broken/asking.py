@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from sqlalchemy import ColumnElement, true
+from sqlalchemy import ColumnElement, RowMapping, true
 
 from clawbot.ports import Transaction
-from clawbot.store import approvals, grants, sessions, stops, turns
+from clawbot.store import approvals, grants, sessions, stops, told, turns
 from clawbot.store.approvals import Decision
 from clawbot.store.grants import Voter
 from tests.contracts.broken.breaking import Break, afterwards, before, replacing, wrapping
@@ -36,11 +36,33 @@ def at_the_beginning(original: Callable[[int], ColumnElement[bool]], _now_ms: in
     return original(0)
 
 
+def only_before_it_grows(
+    original: Callable[..., str], tx: Transaction, turn: RowMapping, route: object
+) -> str:
+    """Forget what was told once a further message has begun."""
+    return "" if turn["outbox_id"] is not None else original(tx, turn, route)
+
+
 APPROVAL_BREAKS = (
     Break(
         clause="test_a_parked_turn_waits_and_so_do_new_messages",
         fault="a parked turn goes on unasked",
         apply=replacing(approvals, "waits_until", lambda *_: None),
+    ),
+    Break(
+        clause="test_what_is_said_after_a_question_is_a_message_of_its_own",
+        fault="what was told is forgotten",
+        apply=replacing(told, "told_before", lambda *_: ""),
+    ),
+    Break(
+        clause="test_what_is_said_after_a_question_is_a_message_of_its_own",
+        fault="a further message begins anew when the turn is resumed again",
+        apply=wrapping(told, "told_before", only_before_it_grows),
+    ),
+    Break(
+        clause="test_an_answer_of_one_piece_after_a_question_repeats_nothing",
+        fault="the answer repeats what was told",
+        apply=replacing(told, "rest_of", lambda text, _told: text),
     ),
     Break(
         clause="test_a_decision_makes_the_turn_claimable_and_counts_once",

@@ -41,6 +41,39 @@ class ApprovalClauses:
         assert await scenes.column(store, "turns.state") == ["parked"]
         assert await scenes.column(store, "turns.draft_text") == ["so far"]
 
+    async def test_what_is_said_after_a_question_is_a_message_of_its_own(
+        self, ground: Ground
+    ) -> None:
+        store = await ground.open("one")
+        await asking(store)
+        await scenes.decide(store)
+        (resumed,) = await scenes.claim(store)
+        assert resumed.told == "so far"
+        assert await scenes.draft(store, resumed, "so far") is None, "nothing is new yet"
+        second = await scenes.draft(store, resumed, "so far\n\nand on")
+        assert second is not None
+        for row in await scenes.take_replies(store):
+            await scenes.settle(store, await scenes.send(store, row))
+        (growing,) = await scenes.take_replies(store)
+        assert (growing.id, growing.text) == (second, "and on")
+        await scenes.give_back(store, resumed)
+        (again,) = await scenes.claim(store)  # by another worker: the message goes on
+        assert (again.told, again.outbox_id) == ("so far", second)
+        await scenes.finish(store, again, "so far\n\nand on, to the end")
+        texts = await scenes.column(store, "outbox.text")
+        assert [text for text in texts if "May I?" not in text] == ["so far", "and on, to the end"]
+
+    async def test_an_answer_of_one_piece_after_a_question_repeats_nothing(
+        self, ground: Ground
+    ) -> None:
+        store = await ground.open("one")
+        await asking(store)
+        await scenes.decide(store)
+        (resumed,) = await scenes.claim(store)
+        await scenes.finish(store, resumed, "so far\n\nthe end")
+        texts = await scenes.column(store, "outbox.text")
+        assert [text for text in texts if "May I?" not in text] == ["so far", "the end"]
+
     async def test_a_decision_makes_the_turn_claimable_and_counts_once(
         self, ground: Ground
     ) -> None:
