@@ -134,8 +134,11 @@ class PlaceClauses:
                 await scenes.finish(first, turn, reply=f"r{number}.")  # type: ignore[arg-type]
                 return await deliver(first)
 
-            texts = await asyncio.gather(work(), scenes.use(second, "42"))
-            seen += [*texts[0], texts[1], *await deliver(first), await scenes.use(second, "42")]
+            if number % 5:
+                sent, missed = await asyncio.gather(work(), scenes.use(second, "42"))
+            else:  # the reply is held before anybody chooses
+                sent, missed = await work(), await scenes.use(second, "42")
+            seen += [*sent, missed, *await deliver(first), await scenes.use(second, "42")]
         said = "\n".join(seen)
         assert [said.count(f"r{number}.") for number in range(ROUNDS)] == [1] * ROUNDS
 
