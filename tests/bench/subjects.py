@@ -92,9 +92,17 @@ async def process(
 @asynccontextmanager
 async def model(folder: Path) -> AsyncIterator[str]:
     """The simulated model, which answers at once; its base URL."""
+    async with model_subject(folder) as subject:
+        yield subject.target
+
+
+@asynccontextmanager
+async def model_subject(folder: Path) -> AsyncIterator[Subject]:
+    """The same, as something that uses time of its own; `target` is its base URL."""
     command = ("-m", "tests.simulators.model", "--echo")
-    async with process(*command, log=folder / "model.log") as (_, line):
-        yield json.loads(line)["base_urls"]["openai-chat"]
+    async with process(*command, log=folder / "model.log") as (started, line):
+        url = json.loads(line)["base_urls"]["openai-chat"]
+        yield Subject(name="model", target=url, pids=[started.pid])
 
 
 @asynccontextmanager

@@ -18,7 +18,7 @@ async def test_a_run_compares_a_plain_question_with_and_without_the_harness(tmp_
     )
     output, errors = await process.communicate()
     assert process.returncode == 0, errors.decode()
-    assert "with the whole harness" in output.decode()
+    assert "With the whole harness" in output.decode()
     found = json.loads(await asyncio.to_thread(figures.read_text))
     assert [one["name"] for one in found] == ["nothing", "everything"]
     assert [one["questions"] for one in found] == [24, 24]
