@@ -246,7 +246,7 @@ class Matrix:
     async def _unknown_in(self, chat_id: str) -> int:
         """How many replies of a chat are finally unknown."""
         with suppress(StoreUnavailable):
-            return len(await self._store.read(partial(_unknown, chat_id=chat_id)))
+            return len(await self._store.read(partial(unknown_in, chat_id=chat_id)))
         return 0
 
     # -- the end -----------------------------------------------------------------------------------
@@ -307,7 +307,8 @@ class Matrix:
             self._figures.problems.append(f"{unknown} unknown, but status says: {command.text()}")
 
 
-def _unknown(tx: Transaction, chat_id: str) -> list[int]:
+def unknown_in(tx: Transaction, chat_id: str) -> list[int]:
+    """The replies of a chat of which nobody will know whether they were sent."""
     wanted = outbox_table.c.chat_id == chat_id, outbox_table.c.state == "unknown"
     return list(tx.conn.execute(select(outbox_table.c.id).where(*wanted)).scalars())
 

@@ -19,9 +19,11 @@ from tests.matrix.talk import Asked, Asks, Sent, question
 from tests.simulators.feishu import FeishuSimulator
 from tests.simulators.slack import SlackSimulator
 from tests.simulators.wechat import WechatSimulator, WecomSimulator
+from tests.simulators.wechat.pushing import Delivery, Pusher
 
 PATIENT = (0.05, 0.2, *(0.25 for _ in range(4000)))
 ACK_S = 10.0
+LINK_S = 600.0  # so long a message waits for a link to go out by
 ATTEMPT_S = 3.0
 WAIT_S = 60.0
 
@@ -59,6 +61,12 @@ class Platform(Protocol):
 
     def go_on(self) -> None:
         """Make them."""
+
+    def has_given_up(self, asked: Asked) -> bool:
+        """Whether the platform tries no more to deliver a message, though nobody took it."""
+
+    def deliveries_of(self, asked: Asked) -> list[object]:
+        """What became of the attempts to deliver a message, to look for faults."""
 
     async def repeat_all(self) -> None:
         """Deliver once more all that was ever delivered, where the platform may do so."""
@@ -126,6 +134,13 @@ class Slack:
 
     def go_on(self) -> None:
         pass
+
+    def has_given_up(self, asked: Asked) -> bool:
+        return False
+
+    def deliveries_of(self, asked: Asked) -> list[object]:
+        words = question(asked.kind, asked.number, asked.paragraphs)
+        return [each for each in self.slack.deliveries() if words in str(each.payload)]
 
     async def repeat_all(self) -> None:
         for delivery in list(self.slack.deliveries()):
@@ -197,6 +212,13 @@ class Feishu:
     def go_on(self) -> None:
         pass
 
+    def has_given_up(self, asked: Asked) -> bool:
+        return False
+
+    def deliveries_of(self, asked: Asked) -> list[object]:
+        words = question(asked.kind, asked.number, asked.paragraphs)
+        return [each for each in self.feishu.deliveries() if words in str(each.payload)]
+
     async def repeat_all(self) -> None:
         for delivery in list(self.feishu.deliveries()):
             await self.feishu.redeliver(delivery)
@@ -249,6 +271,12 @@ class Wecom:
     def go_on(self) -> None:
         self.wecom.pusher.go_on()
 
+    def has_given_up(self, asked: Asked) -> bool:
+        return all(each.state == "lost" for each in _deliveries(self.wecom.pusher, asked))
+
+    def deliveries_of(self, asked: Asked) -> list[object]:
+        return [*_deliveries(self.wecom.pusher, asked)]
+
     async def repeat_all(self) -> None:
         for delivery in list(self.wecom.pusher.deliveries):
             self.wecom.redeliver(delivery)
@@ -290,7 +318,8 @@ class Wechat:
 
     def sent(self) -> Iterator[Sent]:
         for message in self.wechat.shown:
-            yield Sent(place=(message.user,), text=message.text)
+            is_notice = message.way == "unavailable"
+            yield Sent(place=(message.user,), text=message.text, is_notice=is_notice)
 
     def unfinished(self) -> int:
         return 0
@@ -301,6 +330,12 @@ class Wechat:
     def go_on(self) -> None:
         self.wechat.pusher.go_on()
 
+    def has_given_up(self, asked: Asked) -> bool:
+        return all(each.state == "lost" for each in _deliveries(self.wechat.pusher, asked))
+
+    def deliveries_of(self, asked: Asked) -> list[object]:
+        return [*_deliveries(self.wechat.pusher, asked)]
+
     async def repeat_all(self) -> None:
         """WeChat asks again only for what was not answered: then the answer must come again."""
 
@@ -308,19 +343,29 @@ class Wechat:
         await self.wechat.wait_settled(WAIT_S)
 
 
+def _deliveries(pusher: Pusher, asked: Asked) -> list[Delivery]:
+    words = question(asked.kind, asked.number, asked.paragraphs)
+    return [each for each in pusher.deliveries if each.fields.get("Content") == words]
+
+
 # -- which there are -------------------------------------------------------------------------------
 
 
 @asynccontextmanager
 async def open_slack() -> AsyncIterator[Platform]:
-    async with SlackSimulator(ack_timeout_s=ACK_S, retry_delays_s=PATIENT) as slack:
+    async with SlackSimulator(
+        ack_timeout_s=ACK_S, retry_delays_s=PATIENT, connection_wait_s=LINK_S
+    ) as slack:
         yield Slack(slack)
 
 
 @asynccontextmanager
 async def open_feishu(mode: str = "long_connection") -> AsyncIterator[Platform]:
     async with FeishuSimulator(
-        bot_name="clawbot", ack_timeout_s=ACK_S, retry_delays_s=PATIENT
+        bot_name="clawbot",
+        ack_timeout_s=ACK_S,
+        retry_delays_s=PATIENT,
+        connection_wait_s=LINK_S,
     ) as feishu:
         platform = Feishu(feishu, mode)
         await platform.begin()

@@ -42,10 +42,11 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """A message of the bot, as people see it at the end."""
+    """A message of the bot, as people see it at the end. is_notice: the platform itself says it."""
 
     place: tuple[str, ...]
     text: str
+    is_notice: bool = False
 
 
 def marks(kind: str, number: int, paragraphs: int) -> tuple[str, ...]:
