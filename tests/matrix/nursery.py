@@ -3,10 +3,11 @@
 The matrix needs hundreds of them, and loading takes some seconds of processor time each. What is
 forked has not begun anything: no event loop, no thread, no open store.
 
-    python -m tests.matrix.nursery
+    python -m tests.matrix.nursery [MODULE:NAME]
 
 reads one order a line from standard input and says one line when a process has begun and one when
-it has ended. With its input it ends, and all that it has begun.
+it has ended. With its input it ends, and all that it has begun. The function MODULE:NAME does
+nothing in them: so it is tried whether the matrix notices a fault.
 """
 
 from __future__ import annotations
@@ -77,12 +78,12 @@ class Born:
 
 class Nursery:
     """The process that forks. Use it as `with Nursery() as nursery`, and then, in any event loop,
-    one after another, as `async with nursery.used()`.
+    one after another, as `async with nursery.used()`. broken: see the module.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, broken: str = "") -> None:
         self._process = subprocess.Popen(
-            (sys.executable, "-m", "tests.matrix.nursery"),
+            (sys.executable, "-m", "tests.matrix.nursery", *([broken] if broken else [])),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
@@ -150,11 +151,13 @@ class Nursery:
 # -- the process -----------------------------------------------------------------------------------
 
 
-def main() -> None:
+def main(broken: str = "") -> None:
     """Load, then fork as told."""
     executioner = Executioner()
     for name in LOADED:
         import_module(name)
+    if broken:
+        _break(broken)
     install(all_points(), executioner)
     vocabulary = tokens.load_encode()
     tokens.load_encode = lambda: vocabulary  # the longest part of a worker's start
@@ -179,6 +182,15 @@ def main() -> None:
     for pid in living:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
+
+
+def _break(target: str) -> None:
+    async def nothing(*_args: object, **_keywords: object) -> None:
+        pass
+
+    module, _, path = target.partition(":")
+    owner, _, name = path.rpartition(".")
+    setattr(getattr(import_module(module), owner), name, nothing)
 
 
 def _fork(order: Mapping[str, Any], executioner: Executioner) -> int:
@@ -211,4 +223,4 @@ def _say(what: Mapping[str, int]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -15,6 +15,7 @@ from tests.matrix.nursery import Nursery
 from tests.matrix.platforms import PLATFORMS
 from tests.matrix.points import points_of
 from tests.matrix.strikes import Strike
+from tests.matrix.talk import Asked, Seen, Sent
 from tests.postgres import Cluster
 
 SEED = 7
@@ -85,6 +86,27 @@ def test_together_the_short_matrices_come_to_every_point() -> None:
     assert victims == set(everybody("postgres"))
 
 
+def test_the_count_sees_what_is_missing_doubled_or_in_the_wrong_place() -> None:
+    asked = Asked(number=7, kind="tool", place=("a",), chat_id="a", paragraphs=1)
+
+    def seen(*texts: str, place: str = "a") -> Seen:
+        return Seen(Sent(place=(place,), text=text) for text in texts)
+
+    def found(seen: Seen) -> tuple[bool, bool, bool]:
+        return seen.is_whole(asked), seen.is_doubled(asked, 1), seen.is_astray(asked)
+
+    whole = "[7.first] done [7.last]"
+    assert found(seen(whole)) == (True, False, False)
+    assert found(seen()) == (False, False, False)
+    assert found(seen("[7.first] do")) == (False, False, False)
+    assert found(seen("[8.first] done [8.last]")) == (False, False, False)
+    assert found(seen(whole, whole)) == (True, True, False)
+    assert found(seen("[7.first] do", whole)) == (True, True, False)
+    assert found(seen("[7.first] do", "[7.last]")) == (True, True, False)
+    assert found(seen(whole, place="b")) == (True, False, True)
+    assert [stray.text for stray in seen(whole, "An error").strays] == ["An error"]
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("platform", PLATFORMS)
 async def test_a_kill_at_any_point_of_a_messages_path_loses_and_doubles_nothing(
@@ -102,3 +124,14 @@ async def test_a_kill_at_any_point_of_a_messages_path_loses_and_doubles_nothing(
     wanted |= {(each.recovery.name, each.recovery.role) for each in strikes if each.recovery}
     assert set(figures.kills) == wanted
     assert figures.messages >= len(strikes)
+
+
+@pytest.mark.timeout(300)
+async def test_an_adapter_that_does_not_look_up_what_it_sent_is_found_out(tmp_path: Path) -> None:
+    (point,) = (each for each in points_of("slack", "sqlite") if each.name == "send.after")
+    strike = Strike(point=point, victims=("adapter",))
+    with Nursery(broken="adapters.slack.adapter:SlackAdapter.lookup") as nursery:
+        async with open_matrix(tmp_path, "slack", nursery, seed=SEED) as matrix:
+            figures = await matrix.run([strike])
+    assert (figures.lost, figures.doubled) == (0, 1)
+    assert len(figures.problems) == 1
