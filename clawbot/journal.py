@@ -8,10 +8,10 @@ import structlog
 
 from clawbot.agent.prompt import user_entries
 from clawbot.errors import StoreUnavailable
-from clawbot.history import Entry
+from clawbot.history import Entry, Spent
 from clawbot.ports import Clock, Store, T, Transaction, Unit
 from clawbot.recollection import Reach, Recollection
-from clawbot.store import history, memories, turns, waiting
+from clawbot.store import costs, history, memories, turns, waiting
 from clawbot.store.claims import Claim
 
 log = structlog.get_logger(__name__)
@@ -61,6 +61,11 @@ class StoreJournal:
             return recorded
 
         return await self._insist(self._store.write, unit)
+
+    async def pay(self, spent: Sequence[Spent]) -> None:
+        """Count model calls that no entry of the history tells of."""
+        payer, now_ms = self._claim.payer, self._clock.now_ms()
+        await self._insist(self._store.write, lambda tx: costs.add(tx, payer, spent, now_ms))
 
     async def joined(self) -> list[Entry]:
         """See `Journal`."""

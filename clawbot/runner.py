@@ -37,7 +37,7 @@ from clawbot.seed import Seed, SeedFailed
 from clawbot.session_settings import TurnSettings, settle
 from clawbot.store import seeds
 from clawbot.store.claims import Claim
-from clawbot.subagents import LOOKS_ONLY, Subagents
+from clawbot.subagents import LOOKS_ONLY, Pay, Subagents
 from clawbot.todo import folder_of
 from clawbot.tools.context import TurnContext
 from clawbot.tools.sets import ToolSets
@@ -120,7 +120,13 @@ class SessionRunner:
         )
         helpers = partial(self._helpers, name, context, settings, saved)
         context.helper = lambda task: (
-            helpers(models=models, timing=timing, may_spend=budget.check, notes=around.notes)
+            helpers(
+                models=models,
+                timing=timing,
+                may_spend=budget.check,
+                pay=journal.pay,
+                notes=around.notes,
+            )
         ).run(task)
         try:
             memory = await self._memory(claim, journal, settings, pinned, saved, bound.specs)
@@ -221,6 +227,7 @@ class SessionRunner:
         models: Sequence[Model],
         timing: Timing,
         may_spend: Callable[[], Awaitable[None]],
+        pay: Pay,
         notes: str,
     ) -> Subagents:
         """The sub-agents of a turn: they look at what it may look at, and ask and send nothing."""
@@ -257,6 +264,7 @@ class SessionRunner:
             memory_of=memory_of,
             timing=timing,
             may_spend=may_spend,
+            pay=pay,
             notes=notes,
         )
 

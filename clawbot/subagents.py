@@ -15,7 +15,7 @@ from clawbot.agent.calling import Timing
 from clawbot.agent.loop import Agent
 from clawbot.agent.memory import Pinned, WorkingMemory
 from clawbot.errors import ModelError, ToolError
-from clawbot.history import Entry, EntryKind
+from clawbot.history import Entry, EntryKind, Spent
 from clawbot.ports import Model, Unit
 from clawbot.recollection import Recollection
 from clawbot.store.costs import spent_by
@@ -34,6 +34,9 @@ who gave it, and nobody answers questions.
 - End with a report: what you found, with the names of files and lines, and what you could not
   find. It must stand for itself, because nothing else of your work is kept."""
 
+Pay = Callable[[Sequence[Spent]], Awaitable[None]]
+"""Counts what calls cost, at once, so that budgets see it."""
+
 MemoryOf = Callable[[Recollection, str, Pinned], WorkingMemory]
 """Makes the working memory of a turn: of what it begins with, its id, and what is pinned."""
 
@@ -43,9 +46,9 @@ class _OwnHistory:
 
     asked: frozenset[int] = frozenset()
 
-    def __init__(self, turn_id: str, timing: Timing) -> None:
+    def __init__(self, turn_id: str, pay: Pay) -> None:
         self.turn_id = turn_id
-        self._timing = timing
+        self._pay = pay
         self._last_seq = 1
 
     async def record(
@@ -55,8 +58,9 @@ class _OwnHistory:
         is_progress: bool = True,  # noqa: ARG002
         effects: Sequence[Unit[None]] = (),  # noqa: ARG002 - tools that only look have none
     ) -> list[Entry]:
-        """Number the entries, and count what they cost."""
-        self._timing.lost += spent_by(entries)
+        """Number the entries, and count what they cost before anything else is asked."""
+        if spent := spent_by(entries):
+            await self._pay(spent)
         recorded = [
             replace(entry, seq=self._last_seq + number) for number, entry in enumerate(entries, 1)
         ]
@@ -92,6 +96,7 @@ class Subagents:
     memory_of: MemoryOf
     timing: Timing
     may_spend: Callable[[], Awaitable[None]]
+    pay: Pay
     notes: str = ""
     rules: str = field(default=RULES)
 
@@ -110,14 +115,15 @@ class Subagents:
                     models=self.models,
                     memory=memory,
                     tools=self.tools,
-                    journal=_OwnHistory(turn_id, self.timing),
+                    journal=_OwnHistory(turn_id, self.pay),
                     reporter=_Silent(),
                     timing=timing,
                     may_spend=self.may_spend,
                 )
                 if span is not None:
                     span.set(spent(timing.usage))
-            self.timing.lost += spent_by(answer.entries)
+            if last := spent_by(answer.entries):
+                await self.pay(last)
         except ModelError as error:
             raise ToolError(
                 f"The sub-agent came to no report: {error}. Give it a smaller task."

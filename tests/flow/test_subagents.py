@@ -143,3 +143,29 @@ async def test_g6_one_of_a_stopped_turn_ends_with_it(
     await slack.wait_text("Hello.", channel=chat)
     await daemon.until_quiet()
     assert len(model.requests) == 3
+
+
+async def test_h6_a_budget_counts_what_one_uses_while_it_works(
+    tmp_path: Path, slack: SlackSimulator, model: ModelSimulator
+) -> None:
+    alice = slack.create_user("alice")
+    chat = slack.create_dm(alice)
+    path = write_config(
+        tmp_path,
+        model_url=model.base_url("openai-chat"),
+        slack=slack_keys(slack, "socket", 0),
+        extra="budgets: {session: {tokens: 200}}",
+    )
+    cost = Usage(input_tokens=100, output_tokens=10)
+    model.expect(Reply(tool_calls=ask("Look around.").tool_calls, usage=cost), when="explore")
+    glance = ToolCall(name="list_dir", arguments={"path": "."})
+    model.expect(Reply(tool_calls=(glance,), usage=cost), when="Look around.")
+    async with run_daemon(path, "worker", "slack") as daemon:
+        await connect(daemon, slack, None)
+        await slack.user_says(chat, alice, "explore")
+        await slack.wait_text("budget", channel=chat)
+        await daemon.until_quiet()
+        counted = select(costs.c.calls, costs.c.input_tokens)
+        paid = await daemon.store.read(lambda tx: [tuple(r) for r in tx.conn.execute(counted)])
+    assert paid == [(2, 200)], "each is paid once"
+    assert len(model.requests) == 2, "neither asks again when all is spent"
