@@ -1,5 +1,8 @@
 """Stores: `python -m tests.bench.stores [--sessions 1 100 1000 10000] [--workers 1 2 4]`.
 
+First the bare pipeline (`tests.bench.bare`: it receives, calls the model once and posts, in one
+process, and keeps nothing), then clawbot, then a flood (`tests.bench.flood`), all in one run.
+
 One run on SQLite and on PostgreSQL, with so many worker processes and so many sessions: messages
 are taken in as an adapter does, worker processes answer them with a model that echoes at once, and
 the database is asked when each was accepted and answered. No platform is in the way: this is what
@@ -35,7 +38,9 @@ from clawbot.messages import ChatType, InboundMessage, Sender
 from clawbot.parts import open_store
 from clawbot.ports import Store, Transaction
 from clawbot.store.schema import inbox
-from tests.bench.subjects import model, process
+from tests.bench.flood import WAITING, Flood, measure_flood
+from tests.bench.load import Load, open_platform
+from tests.bench.subjects import bare, model, process
 from tests.contracts.postgres_ground import make_schema
 from tests.postgres import Cluster
 
@@ -102,15 +107,15 @@ class Level:
         self._intake = Intake(store, SystemClock(), RULES)
         self.accepted_s = 0.0
 
-    async def run(self, sessions: int) -> int:
+    async def run(self, sessions: int, one_by_one: int = ONE_BY_ONE) -> int:
         """Let all be answered; return how many messages those were."""
         started = time.perf_counter()
         if sessions == 1:
-            for number in range(ONE_BY_ONE):
+            for number in range(one_by_one):
                 await self._intake.accept(said(self._name, 0, number))
                 await self._until_done(number + 1)
             self.accepted_s = time.perf_counter() - started
-            return ONE_BY_ONE
+            return one_by_one
         room = asyncio.Semaphore(AT_ONCE)
 
         async def accept(session: int) -> None:
@@ -147,11 +152,13 @@ class Level:
         return list(tx.conn.execute(took).scalars())
 
 
-async def measure(store: Store, name: str, workers: int, sessions: int) -> Figures:
+async def measure(
+    store: Store, name: str, workers: int, sessions: int, one_by_one: int = ONE_BY_ONE
+) -> Figures:
     """One level."""
     level = Level(store, f"{name}{workers}x{sessions}")
     started = time.perf_counter()
-    messages = await level.run(sessions)
+    messages = await level.run(sessions, one_by_one)
     wall_s = time.perf_counter() - started
     took = sorted(await store.read(level.latencies))
     return Figures(
@@ -189,15 +196,51 @@ async def with_workers(
 
 
 async def run(
-    name: str, database: str, workers: Sequence[int], sessions: Sequence[int]
-) -> list[Figures]:
-    """All levels on one store."""
-    found = []
+    name: str, database: str, chosen: argparse.Namespace
+) -> tuple[list[Figures], list[Flood]]:
+    """All levels on one store, and a flood for each number of workers."""
+    found, floods = [], []
     with tempfile.TemporaryDirectory(prefix="clawbot-stores-") as folder:
         async with model(Path(folder)) as url:
-            for count in workers:
+            for count in chosen.workers:
                 async with with_workers(Path(folder), database, url, count) as store:
-                    found += [await measure(store, name, count, number) for number in sessions]
+                    for number in chosen.sessions:
+                        found.append(await measure(store, name, count, number, chosen.one_by_one))
+                        tell(found[-1])
+                    if chosen.flood:
+                        floods.append(await measure_flood(store, name, count, RULES, chosen.flood))
+                        tell(floods[-1])
+    return found, floods
+
+
+async def run_bare(chosen: argparse.Namespace) -> list[Figures]:
+    """All levels on the bare pipeline, with as many people at once as messages are accepted at."""
+    found = []
+    with tempfile.TemporaryDirectory(prefix="clawbot-bare-") as folder:
+        async with (
+            model(Path(folder)) as model_url,
+            open_platform() as platform,
+            bare(Path(folder), model_url, platform.url) as subject,
+        ):
+            await platform.measure(subject.target, Load(people=1, messages=20))
+            for count in chosen.sessions:
+                people = min(count, AT_ONCE)
+                messages = chosen.one_by_one if count == 1 else count // people * people
+                load = Load(people=people, messages=messages)
+                measured = await platform.measure(subject.target, load)
+                took = sorted(round(one * 1000, 1) for one in measured.answered_s)
+                figures = Figures(
+                    store="bare",
+                    workers=0,
+                    sessions=count,
+                    messages=messages,
+                    accepted_per_s=round(messages / measured.wall_s, 1),
+                    answered_per_s=round(messages / measured.wall_s, 1),
+                    median_ms=statistics.median(took),
+                    p90_ms=took[int(len(took) * 0.9)],
+                )
+                found.append(figures)
+                tell(figures)
     return found
 
 
@@ -207,8 +250,27 @@ def show(found: Sequence[Figures]) -> None:
     table = Table(*columns, title="What the store and the workers carry")
     for one in found:
         cells = (one.workers, one.sessions, one.accepted_per_s, one.answered_per_s)
-        table.add_row(one.store, *map(str, cells), f"{one.median_ms:.0f}", f"{one.p90_ms:.0f}")
+        row = ["" if cell == 0 else str(cell) for cell in cells]
+        table.add_row(one.store, *row, f"{one.median_ms:.0f}", f"{one.p90_ms:.0f}")
     Console(width=100).print(table)
+
+
+def show_floods(floods: Sequence[Flood]) -> None:
+    """Print a table."""
+    columns = ("store", "workers", "flood", "median ms", "p90 ms", "without", "p90", "times")
+    table = Table(*columns, title="What people wait beside a flood of another chat")
+    for one in floods:
+        beside, quiet = (one.median_ms, one.p90_ms), (one.quiet_median_ms, one.quiet_p90_ms)
+        cells = (one.store, one.workers, one.flood_messages)
+        times = f"{one.median_ms / one.quiet_median_ms:.1f}"
+        table.add_row(*map(str, cells), *(f"{ms:.0f}" for ms in (*beside, *quiet)), times)
+    Console(width=100).print(table)
+
+
+def tell(one: Figures | Flood) -> None:
+    """Print a level as soon as it is measured, for whoever waits."""
+    sys.stderr.write(f"{one}\n")
+    sys.stderr.flush()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -216,22 +278,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.stores")
     parser.add_argument("--sessions", type=int, nargs="+", default=[1, 100, 1_000, 10_000])
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--one-by-one", type=int, default=ONE_BY_ONE, help="of one session")
+    parser.add_argument("--flood", type=int, default=WAITING, help="messages that wait; 0 = none")
     parser.add_argument("--store", choices=["both", "sqlite", "postgres"], default="both")
     chosen = parser.parse_args(arguments)
     quiet = structlog.make_filtering_bound_logger(logging.ERROR)
     structlog.configure(wrapper_class=quiet)
-    found: list[Figures] = []
+    found: list[Figures] = uvloop.run(run_bare(chosen))
+    floods: list[Flood] = []
     if chosen.store != "postgres":
-        found += uvloop.run(run("SQLite", "", chosen.workers, chosen.sessions))
+        more, flooded = uvloop.run(run("SQLite", "", chosen))
+        found, floods = found + more, floods + flooded
     if chosen.store != "sqlite":
         cluster = Cluster.start()
         try:
             template = cluster.template("clawbot_schema", make_schema)
             url = cluster.url(cluster.create_database(template)).replace("+psycopg", "")
-            found += uvloop.run(run("PostgreSQL", url, chosen.workers, chosen.sessions))
+            more, flooded = uvloop.run(run("PostgreSQL", url, chosen))
+            found, floods = found + more, floods + flooded
         finally:
             cluster.stop()
     show(found)
+    show_floods(floods)
     return 0
 
 

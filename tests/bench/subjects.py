@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.bench.load import BOT_TOKEN, SIGNING_SECRET
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 30.0
 ROOT = Path(__file__).parent.parent.parent
 CONFIG = """\

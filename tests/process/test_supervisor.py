@@ -161,6 +161,18 @@ async def test_a_child_that_keeps_falling_is_degraded_and_the_others_go_on(
     assert await run.stop() == 0
 
 
+async def test_a_degraded_child_is_tried_now_and_then_and_is_up_when_it_works_again(
+    start: Start, file: Path
+) -> None:
+    seldom = RestartPolicy(budget=0, degraded_delay_s=0.1)
+    run = start(child(file, "one", "flaky:1"), policy=seldom)
+    await eventually(lambda: len(run.pids("one")) == 2)
+    await run.until("one", ChildState.UP)
+    states = [state for _, state in run.history]
+    assert states.index(ChildState.DEGRADED) < states.index(ChildState.UP)
+    assert await run.stop() == 0
+
+
 async def test_a_child_whose_store_is_away_is_never_degraded_for_it(
     start: Start, file: Path
 ) -> None:
