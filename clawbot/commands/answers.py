@@ -132,6 +132,10 @@ _TEXTS = {
         "Working for {seconds} s; {count} message(s) wait. Model: {model}.",
         "已运行 {seconds} 秒，{count} 条消息等待中。模型：{model}。",
     ),
+    "status_model_fails": (
+        "That model does not work at the moment; another one answers meanwhile.",
+        "该模型目前不可用，暂由备用模型回答。",
+    ),
     "status_tasks": ("Tasks beside it: {tasks}.", "另有任务：{tasks}。"),
     "chat_running": (
         (

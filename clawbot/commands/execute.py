@@ -18,12 +18,13 @@ from clawbot.config import Models
 from clawbot.messages import ChatType, Choice, InboundMessage
 from clawbot.ports import Transaction
 from clawbot.session_key import SessionKey
-from clawbot.store import revisions, stops, task_runs
+from clawbot.store import processes, revisions, stops, task_runs
 from clawbot.store.grants import Voter
 from clawbot.store.schema import approvals, inbox, turns
 
 _MARKUP = re.compile(r"[\\`*_~<>\[\]|#@]")
 LISTED = 20
+FRESH_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +229,7 @@ def _status(tx: Transaction, session: SessionKey, like: str, model: str, now_ms:
             inbox.c.state.in_(("received", "queued")),
         )
     ).scalar_one()
-    tasks = _tasks(tx, session, like)
+    tasks = _trouble(tx, model, like) + _tasks(tx, session, like)
     asked = tx.conn.execute(
         select(approvals.c.id).where(
             approvals.c.session_key == str(session), approvals.c.decided_ms.is_(None)
@@ -240,6 +241,14 @@ def _status(tx: Transaction, session: SessionKey, like: str, model: str, now_ms:
         return answer("status_idle", like=like, model=model) + tasks
     seconds = 0 if started is None else max(0, now_ms - started) // 1000
     return answer("status_running", like=like, seconds=seconds, count=waiting, model=model) + tasks
+
+
+def _trouble(tx: Transaction, model: str, like: str) -> str:
+    """Whether a worker has found that the model does not work; "" where none has."""
+    told = [one.facts for one in processes.live(tx) if one.age_ms < FRESH_MS]
+    if not any(f"model {model}" in facts for facts in told):
+        return ""
+    return "\n" + answer("status_model_fails", like=like)
 
 
 def _tasks(tx: Transaction, session: SessionKey, like: str) -> str:

@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 import structlog
 
+from clawbot.config import Models
+from clawbot.intake import admit_for_session
 from clawbot.session_key import SessionKey
-from clawbot.store import costs, processes
+from clawbot.store import costs, events, processes
 from tests.sessions.ground import chats, turns_of, write_config
+from tests.sessions.scenes import asked as asked_for
 from tests.simulators.model import ModelSimulator, Refusal, Reply
 
 A = SessionKey.of_chat("web", "a")
@@ -36,6 +39,12 @@ async def test_another_model_answers_instead_and_status_and_costs_say_so(
         )
         (facts,) = [row.facts for row in rows if row.facts]
         assert list(facts) == ["model openai-chat:scripted"]
+        models, question = Models(usual="openai-chat:scripted"), asked_for("s1", "/status")
+        await chat.daemon.store.write(
+            lambda tx: admit_for_session(tx, question, A, models, 1_760_000_000_000)
+        )
+        told_here = await chat.daemon.store.read(lambda tx: events.of_session(tx, A, 0))
+        assert "another one answers meanwhile" in told_here[-1].data["text"]
         by_model = dict(await chat.daemon.store.read(lambda tx: costs.by(tx, "model")))
         assert by_model["openai-chat:scripted"].failed == 1
         assert by_model["openai-chat:spare"].calls == 2
