@@ -18,7 +18,7 @@ from tests.flow.conftest import slack, slack_keys
 from tests.flow.daemon import write_config
 from tests.flow.test_plan_mode import STEPS, obedient
 from tests.process.commands import clawbot, start
-from tests.process.kill_points import ARMED
+from tests.process.killed_at import order_death
 from tests.simulators.model import ModelSimulator
 from tests.simulators.slack import SlackSimulator
 
@@ -72,7 +72,7 @@ async def test_h7_the_next_worker_goes_on_at_the_first_open_box(
         await slack.wait_connected(timeout_s=WAIT_S)
         await slack.user_says(chat, "U1", "please ship")
         await until(lambda: gate.is_reached, WAIT_S)
-        (tmp_path / ARMED).touch()
+        await asyncio.to_thread(order_death, tmp_path)
         before = len(model.requests)
         gate.release()
         async with asyncio.timeout(WAIT_S):

@@ -17,7 +17,7 @@ from tests.adapters.slack_rig import until
 from tests.flow.conftest import slack, slack_keys
 from tests.flow.daemon import write_config
 from tests.process.commands import Command, clawbot, start
-from tests.process.kill_points import ARMED
+from tests.process.killed_at import order_death
 from tests.simulators.model import ModelSimulator, RecordedRequest, Reply, ToolCall
 from tests.simulators.slack import SlackSimulator
 
@@ -90,7 +90,7 @@ async def test_a_worker_killed_while_it_begins_a_task_begins_it_once(
     config: Path, slack: SlackSimulator, model: ModelSimulator
 ) -> None:
     chat = slack.create_dm("U1")
-    (config.parent / ARMED).touch()
+    await asyncio.to_thread(order_death, config.parent)
     victim = await killed(config, f"{STORE}.task_runs:start", "after", "worker")
     async with clawbot(config, "adapter", "slack"):
         await slack.wait_connected(timeout_s=WAIT_S)
@@ -133,7 +133,7 @@ async def test_a_worker_killed_around_the_end_of_a_task_reports_it_once(
             thinking = model.hold(when="think")
             await slack.user_says(chat, "U1", "think")
             await thinking.reached
-        (config.parent / ARMED).touch()
+        await asyncio.to_thread(order_death, config.parent)
         digging.release()
         await until_dead(victim)
         async with clawbot(config, "worker"):
