@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from clawbot.store import outbox
 from clawbot.store.schema import turns
 from tests.flow.daemon import Daemon, run_daemon
 from tests.flow.wechat_ground import bot_keys, until_listening, wecom_keys, write_channel
-from tests.simulators.model import ModelSimulator, Reply
+from tests.simulators.model import ModelSimulator, Reply, ToolCall
 from tests.simulators.wechat import AibotSimulator, WecomSimulator
 
 
@@ -55,6 +56,33 @@ async def test_an_app_acknowledges_at_once_and_answers_by_the_api(
     await app.until_quiet()
     assert delivery.statuses == [200, 200]
     assert await turn_count(app) == 1
+
+
+async def test_h5_where_there_are_no_buttons_words_approve_for_a_time(
+    app: Daemon, model: ModelSimulator, wecom: WecomSimulator
+) -> None:
+    call = ToolCall(name="bash", arguments={"command": "rm -rf build; echo removed"})
+    model.expect(Reply(tool_calls=(call,)), when="清理一下")
+    model.expect(Reply(text="好了"), marker="removed")
+    wecom.user_says("alice", "清理一下")
+    (question,) = await wecom.wait_sent(1)
+    assert "请确认是否执行" in question
+    (approval,) = set(re.findall(r"!approve ([0-9a-f]{8})", question))
+    wecom.user_says("alice", f"/批准 {approval} 2小时")
+    sent = await wecom.wait_sent(3)
+    assert any("同样的操作不再询问" in text for text in sent)
+    assert "好了" in sent
+    model.expect(Reply(tool_calls=(call,)), when="再来一次")
+    model.expect(Reply(text="又好了"), when="再来一次")
+    wecom.user_says("alice", "再来一次")
+    assert (await wecom.wait_sent(4))[-1] == "又好了"
+    wecom.user_says("alice", "/批准 列表")
+    listed = (await wecom.wait_sent(5))[-1]
+    assert f"{approval}" in listed
+    assert "有效至" in listed
+    wecom.user_says("alice", f"/拒绝 {approval}")
+    assert "之后会再次询问" in (await wecom.wait_sent(6))[-1]
+    await app.until_quiet()
 
 
 async def test_a_send_whose_outcome_is_unknown_is_repeated_and_shown_once(
