@@ -29,8 +29,9 @@ from clawbot.notify import VARIABLES, Notifier
 from clawbot.part_process import run_part
 from clawbot.parts import adapter_part, open_store, release_process, web_part, worker_part
 from clawbot.ports import Part, Store
+from clawbot.reloading import ConfigMending
 from clawbot.stopping import Stopping, on_hangup, on_signals
-from clawbot.supervisor import Child, ChildStatus, Hooks, Supervisor
+from clawbot.supervisor import Child, ChildStatus, Hooks, Mending, Supervisor
 from clawbot.transcripts import TranscriptKeeper
 
 log = structlog.get_logger(__name__)
@@ -158,7 +159,12 @@ async def run_daemon(
             children = in_this_process(parts, config, store)
         else:
             children = as_processes(parts, config, config_path, environ)
-        daemon = Daemon(store, Notifier(environ), parts, ChildrenFile(config.state_dir))
+        # Child processes read the file when they start; parts in this process do not.
+        mending = None
+        if config_path is not None:
+            mending = ConfigMending(file=config_path, clock=SystemClock())
+        file = ChildrenFile(config.state_dir)
+        daemon = Daemon(store, Notifier(environ), parts, file, mending)
         housekeeping = Housekeeping(store, SystemClock(), config.retention, config.state_dir)
         beside: dict[str, SideJob] = {"housekeeping": housekeeping.run()}
         if config.web.enabled:
@@ -192,9 +198,15 @@ class Daemon:
     """A supervisor and what runs beside it: the watchdog and the channels' states."""
 
     def __init__(
-        self, store: Store, notifier: Notifier, parts: Sequence[RunnablePart], file: ChildrenFile
+        self,
+        store: Store,
+        notifier: Notifier,
+        parts: Sequence[RunnablePart],
+        file: ChildrenFile,
+        mending: Mending | None = None,
     ) -> None:
         self._store = store
+        self._mending = mending
         self._file = file
         self._notifier = notifier
         self._clock = SystemClock()
@@ -211,7 +223,12 @@ class Daemon:
         """Run the children until a signal ends it, and these jobs beside them."""
         supervisor = Supervisor(
             children,
-            hooks=Hooks(ended=self._ended, changed=self._changed, ready=self._ready),
+            hooks=Hooks(
+                ended=self._ended,
+                changed=self._changed,
+                ready=self._ready,
+                mending=self._mending,
+            ),
             clock=self._clock,
         )
         side_jobs = {

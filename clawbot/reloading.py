@@ -156,6 +156,28 @@ class ConfigWatch:
         return True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigMending:
+    """Tells when a config file was changed; a `supervisor.Mending`."""
+
+    file: Path
+    clock: Clock
+
+    async def mark(self) -> object:
+        """See `supervisor.Mending`."""
+        return await asyncio.to_thread(stamp_now, self.file)
+
+    async def differs(self, mark: object) -> None:
+        """See `supervisor.Mending`; what is being written still does not count."""
+        seen = mark
+        while True:
+            await self.clock.sleep(LOOK_S)
+            found = await self.mark()
+            if found != mark and found == seen:
+                return
+            seen = found
+
+
 def stamp_now(file: Path) -> FileStamp | None:
     """What a file is known again by; None = it cannot be read."""
     try:

@@ -4,9 +4,9 @@ A child is anything with a name that can be run until it ends; `clawbot.child_pr
 a command, `clawbot.hosting` one of a part in this process. The supervisor knows no part.
 
 A child that ends is restarted with growing, jittered delays; after `budget` short runs in a row it
-is `degraded` and tried rarely; with exit code 78 it is `broken` and left alone, for an admin must
-act; one that ended because the store is away is tried again soon, for as long as that lasts. None
-of this touches the other children.
+is `degraded` and tried rarely; with exit code 78 it is `broken` and left alone until the config is
+changed, for an admin must act; one that ended because the store is away is tried again soon, for as
+long as that lasts. None of this touches the other children.
 """
 
 from __future__ import annotations
@@ -109,18 +109,32 @@ class RestartPolicy:
         return short_runs > self.budget
 
 
+class Mending(Protocol):
+    """Tells when what a child refused to run with has been changed."""
+
+    async def mark(self) -> object:
+        """What it is now."""
+        ...
+
+    async def differs(self, mark: object) -> None:
+        """Wait until it is something else than that."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
     """What the supervisor tells the outside.
 
     ended: a process is gone; free what it owned (awaited before its successor starts).
     changed: the state of some child changed; all are given.
+    mending: when to try a broken child again; None = never. It ends nothing by itself.
     ready: called once, when every child works or has settled, at the latest after `ready_within_s`.
     """
 
     ended: Callable[[str], Awaitable[None]]
     changed: Callable[[Sequence[ChildStatus]], None]
     ready: Callable[[], None]
+    mending: Mending | None = None
     ready_within_s: float = 30.0
 
 
@@ -142,6 +156,7 @@ class Supervisor:
         now_ms = clock.now_ms()
         self._status = {one.name: ChildStatus(name=one.name, since_ms=now_ms) for one in children}
         self._settled = asyncio.Event()
+        self._all_broken = asyncio.Event()
 
     @property
     def statuses(self) -> list[ChildStatus]:
@@ -174,7 +189,8 @@ class Supervisor:
         """Return whether it ended cleanly when it was asked to stop."""
         short_runs = 0
         while not stopping.stop.is_set():
-            begun = self._clock.monotonic()
+            begun, mending = self._clock.monotonic(), self._hooks.mending
+            mark = None if mending is None else await mending.mark()
             code = await self._run_once(child, stopping)
             if stopping.stop.is_set():
                 before = self._status[child.name]
@@ -187,7 +203,9 @@ class Supervisor:
                 self._put(
                     replace(self._status[child.name], state=ChildState.BROKEN, exit_code=code)
                 )
-                return True
+                if not await self._was_mended(mark, stopping):
+                    return True
+                continue
             if code == EXIT_STORE_AWAY:
                 await self._wait_for_restart(child, code, 0, stopping)
                 continue
@@ -196,6 +214,14 @@ class Supervisor:
             await self._wait_for_restart(child, code, short_runs, stopping)
         self._put(replace(self._status[child.name], state=ChildState.STOPPED))
         return True
+
+    async def _was_mended(self, mark: object, stopping: Stopping) -> bool:
+        """Wait until a broken child may be tried again; False when it will not be."""
+        if self._hooks.mending is None:
+            return False
+        changed, stopped = self._hooks.mending.differs(mark), stopping.stop.wait()
+        await first_of(changed, stopped, self._all_broken.wait())
+        return not (stopping.stop.is_set() or self._all_broken.is_set())
 
     async def _run_once(self, child: Child, stopping: Stopping) -> int:
         process_id = f"{child.name}-{uuid.uuid4().hex[:8]}"
@@ -248,3 +274,5 @@ class Supervisor:
             self._hooks.changed(self.statuses)
         if all(one.is_settled for one in self.statuses):
             self._settled.set()
+        if all(one.state is ChildState.BROKEN for one in self.statuses):
+            self._all_broken.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -110,6 +111,37 @@ async def test_rules_and_allow_lists_change_in_every_process_and_a_bad_file_chan
             await slack.wait_text("Removed.", channel=other, timeout_s=30)
             await until_status(path, "needs a restart for: workers")
             assert await daemon.stop() == 0
+
+
+async def test_a_part_that_met_a_bad_file_when_it_was_started_again_works_once_that_is_mended(
+    tmp_path: Path, model: ModelSimulator
+) -> None:
+    async with SlackSimulator() as slack:
+        path = write_config(
+            tmp_path,
+            model_url=model.base_url("openai-chat"),
+            slack=slack_keys(slack, "socket", 0),
+            extra="tools: {}",
+        )
+        alice = slack.create_user("alice")
+        chat = slack.create_dm(alice)
+        async with clawbot(path, "run") as daemon:
+            await noticed(daemon, "channel_up", 1, "adapter")
+            rewrite(path, ("tools: {}", "tools: []"))
+            await noticed(daemon, "config_not_reloaded", 1, "worker", "adapter")
+            os.kill(worker_pid(daemon), signal.SIGKILL)
+            await noticed(daemon, "child_broken", 1, "supervisor")
+            model.expect(Reply(text="Here I am."), when="anybody there")
+            await slack.user_says(chat, alice, "anybody there?")
+            await slack.wait_settled(timeout_s=30)  # taken in all the same
+            rewrite(path, ("tools: []", "tools: {}"))
+            await slack.wait_text("Here I am.", channel=chat, timeout_s=60)
+            assert await daemon.stop() == 0
+
+
+def worker_pid(daemon: Command) -> int:
+    started = [one for one in events(daemon) if one["event"] == "child_started"]
+    return int(next(one["pid"] for one in started if one["started"].startswith("worker")))
 
 
 async def until_status(path: Path, text: str) -> None:
