@@ -137,7 +137,7 @@ def take_missed(tx: Transaction, place: Place, session: SessionKey, now_ms: int)
     waits in their lane.
     """
     held = (
-        select(outbox, turns.c.ended_ms)
+        select(outbox, turns.c.ended_ms, turns.c.outbox_id.label("growing"))
         .outerjoin(turns, turns.c.id == outbox.c.turn_id)
         .where(
             outbox.c.channel == place.channel,
@@ -151,7 +151,7 @@ def take_missed(tx: Transaction, place: Place, session: SessionKey, now_ms: int)
     )
     missed = []
     for row in tx.conn.execute(held).mappings().all():
-        if row["turn_id"] is not None and row["ended_ms"] is None:
+        if row["growing"] == row["id"] and row["ended_ms"] is None:
             _set(tx, row, state="streaming", reason="", settled_ms=None)
             tx.ring(outbox_topic(place.channel))
             continue

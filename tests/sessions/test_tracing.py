@@ -53,7 +53,7 @@ async def until_kept(daemon: Daemon, count: int) -> list[TraceRecord]:
 
 async def until(daemon: Daemon, is_right: Callable[[list[TraceRecord]], bool]) -> list[TraceRecord]:
     """The attempts, once they are right."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             found = await asyncio.to_thread(kept, daemon)
             if is_right(found):

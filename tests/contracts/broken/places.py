@@ -8,7 +8,7 @@ from typing import Any
 from clawbot.ports import Transaction
 from clawbot.store import lanes, places
 from clawbot.store.places import Missed
-from tests.contracts.broken.breaking import Break, replacing, wrapping
+from tests.contracts.broken.breaking import Break, before, replacing, wrapping
 
 
 def show_always(_tx: Transaction, _row: object, _now_ms: int) -> bool:
@@ -47,6 +47,13 @@ def end_files(original: Callable[..., list[Missed]], tx: Transaction, *args: Any
 
 
 PLACE_BREAKS = (
+    Break(
+        clause="test_what_was_said_before_a_question_is_read_where_its_session_is_chosen_again",
+        fault="it is taken for one that still grows",
+        apply=before(
+            places, "take_missed", "UPDATE turns SET outbox_id = (SELECT min(id) FROM outbox)"
+        ),
+    ),
     Break(
         clause="test_a_reply_is_held_while_another_session_is_active_and_comes_with_the_choice",
         fault="every reply is sent",

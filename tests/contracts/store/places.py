@@ -94,6 +94,21 @@ class PlaceClauses:
         (row,) = await scenes.take_replies(store)
         assert (row.state, row.text) == ("streaming", "growing")
 
+    async def test_what_was_said_before_a_question_is_read_where_its_session_is_chosen_again(
+        self, ground: Ground
+    ) -> None:
+        store = await ground.open("one")
+        await open_task(store)
+        turn = await scenes.begin(store, "hello")
+        await scenes.draft(store, turn, "so far")
+        await scenes.use(store, "base")
+        assert await deliver(store) == []
+        await scenes.ask(store, turn)
+        await scenes.park(store, turn)
+        assert "so far" in await scenes.use(store, "42")
+        states = await scenes.column(store, "outbox.state")
+        assert "streaming" not in states, "it grows no more, and is in nobody's way"
+
     async def test_a_held_file_is_sent_as_such_where_its_session_is_chosen(
         self, ground: Ground
     ) -> None:
