@@ -17,7 +17,7 @@ from tests.adapters.slack_rig import until
 from tests.flow.conftest import slack, slack_keys
 from tests.flow.daemon import write_config
 from tests.flow.test_plan_mode import STEPS, obedient
-from tests.process.commands import clawbot, start
+from tests.process.commands import clawbot
 from tests.process.killed_at import order_death
 from tests.simulators.model import ModelSimulator
 from tests.simulators.slack import SlackSimulator
@@ -67,8 +67,10 @@ async def test_h7_the_next_worker_goes_on_at_the_first_open_box(
     config = write_config(tmp_path, model_url=url, slack=keys, extra="turns: {plan: true}")
     gate = model.hold(when=lambda one: f"open one is number {at_box}:" in one.system or not at_box)
     arguments = (target, moment, str(tmp_path), "--", "worker")
-    victim = await start(config, *arguments, module="tests.process.killed_at")
-    async with clawbot(config, "adapter", "slack"):
+    async with (
+        clawbot(config, "adapter", "slack"),
+        clawbot(config, *arguments, module="tests.process.killed_at") as victim,
+    ):
         await slack.wait_connected(timeout_s=WAIT_S)
         await slack.user_says(chat, "U1", "please ship")
         await until(lambda: gate.is_reached, WAIT_S)

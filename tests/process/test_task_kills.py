@@ -8,6 +8,7 @@ import asyncio
 import signal
 import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from clawbot.parts import STORE_FILE
 from tests.adapters.slack_rig import until
 from tests.flow.conftest import slack, slack_keys
 from tests.flow.daemon import write_config
-from tests.process.commands import Command, clawbot, start
+from tests.process.commands import Command, clawbot
 from tests.process.killed_at import order_death
 from tests.simulators.model import ModelSimulator, RecordedRequest, Reply, ToolCall
 from tests.simulators.slack import SlackSimulator
@@ -62,10 +63,12 @@ def select(config: Path, query: str) -> list[object]:
         return [row[0] for row in database.execute(query)]
 
 
-async def killed(config: Path, target: str, moment: str, *words: str) -> Command:
-    """A command that dies at a point, once it is armed."""
-    arguments = (target, moment, str(config.parent), "--", *words)
-    return await start(config, *arguments, module="tests.process.killed_at")
+@asynccontextmanager
+async def doomed(config: Path, target: str, moment: str) -> AsyncIterator[Command]:
+    """A worker that dies at a point, once that is ordered."""
+    arguments = (target, moment, str(config.parent), "--", "worker")
+    async with clawbot(config, *arguments, module="tests.process.killed_at") as worker:
+        yield worker
 
 
 async def until_dead(victim: Command) -> None:
@@ -91,8 +94,10 @@ async def test_a_worker_killed_while_it_begins_a_task_begins_it_once(
 ) -> None:
     chat = slack.create_dm("U1")
     await asyncio.to_thread(order_death, config.parent)
-    victim = await killed(config, f"{STORE}.task_runs:start", "after", "worker")
-    async with clawbot(config, "adapter", "slack"):
+    async with (
+        clawbot(config, "adapter", "slack"),
+        doomed(config, f"{STORE}.task_runs:start", "after") as victim,
+    ):
         await slack.wait_connected(timeout_s=WAIT_S)
         await slack.user_says(chat, "U1", "please dig")
         await until_dead(victim)
@@ -123,8 +128,10 @@ async def test_a_worker_killed_around_the_end_of_a_task_reports_it_once(
 ) -> None:
     chat = slack.create_dm("U1")
     digging = model.hold(when="Dig for gold.")
-    victim = await killed(config, target, moment, "worker")
-    async with clawbot(config, "adapter", "slack"):
+    async with (
+        clawbot(config, "adapter", "slack"),
+        doomed(config, target, moment) as victim,
+    ):
         await slack.wait_connected(timeout_s=WAIT_S)
         await slack.user_says(chat, "U1", "please dig")
         await slack.wait_text("I dig.", channel=chat, timeout_s=WAIT_S)
