@@ -313,6 +313,12 @@ def unknown_in(tx: Transaction, chat_id: str) -> list[int]:
     return list(tx.conn.execute(select(outbox_table.c.id).where(*wanted)).scalars())
 
 
+def channels_unsure(tx: Transaction) -> set[str]:
+    """The channels on which replies stay unknown."""
+    unknown = select(outbox_table.c.channel).where(outbox_table.c.state == "unknown")
+    return set(tx.conn.execute(unknown).scalars())
+
+
 # -- its ground ------------------------------------------------------------------------------------
 
 

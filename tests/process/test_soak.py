@@ -8,7 +8,7 @@ import pytest
 
 from tests.soak.ground import soak
 
-FIRST = ("calls fail", "process killed", "link lost", "disk full", "daemon killed")
+FIRST = ("calls fail", "process killed", "link lost", "disk full")
 
 
 @pytest.mark.timeout(400)

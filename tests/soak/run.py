@@ -14,7 +14,7 @@ from pathlib import Path
 from clawbot.errors import StoreUnavailable
 from clawbot.ports import Store
 from clawbot.store import inbox, outbox, processes
-from tests.matrix.matrix import OPEN_STATES, unknown_in
+from tests.matrix.matrix import OPEN_STATES, channels_unsure, unknown_in
 from tests.matrix.platforms import Platform, Slack
 from tests.matrix.talk import Asked, Asks, Seen
 from tests.soak import household
@@ -190,6 +190,10 @@ class Soak:
                 report.problems.append(f"{name}: {platform.unfinished()} seem to grow still")
         replies = await self._store.read(outbox.count_by_state)
         report.unknown = replies.get("unknown", 0)
+        channels = await self._store.read(channels_unsure)
+        sure = {each.channel for each in self._platforms.values() if not each.keeps_unknown}
+        if wrong := sure & channels:
+            report.problems.append(f"replies stay unknown that could be known: {wrong}")
         if other := {each: n for each, n in replies.items() if each not in {"sent", "unknown"}}:
             report.problems.append(f"replies that ended otherwise: {other}")
         report.messages = sum(map(len, self._asked.values()))
@@ -229,9 +233,9 @@ class Soak:
         if report.rows["owned sessions"]:
             report.problems.append("sessions are owned by nobody that lives")
         state_dir = self._config.parent / "state"
-        people = {state_dir / "work", state_dir / "transcripts"}
+        theirs = {state_dir / name for name in ("work", "saved", "transcripts")}
         report.files = sum(
-            not people & {*path.parents} for path in state_dir.rglob("*") if not path.is_dir()
+            not theirs & {*path.parents} for path in state_dir.rglob("*") if not path.is_dir()
         )
         if report.files > MOST_FILES:
             report.problems.append(f"{report.files} files are left in the state directory")
