@@ -176,7 +176,10 @@ class Matrix:
         query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
         with psycopg.connect(self._url, autocommit=True) as connection:
             pids = [row[0] for row in connection.execute(f"{query} AND pid <> pg_backend_pid()")]
-        os.kill(self._random.choice(pids), signal.SIGKILL)
+            os.kill(self._random.choice(pids), signal.SIGKILL)
+            with suppress(psycopg.OperationalError):  # until then it does not know it yet
+                while True:
+                    connection.execute("SELECT 1")
 
     async def _replace(self, strike: Strike, recovery: KillPoint | None) -> None:
         """Start anew what was killed, as a supervisor does; now and then there is none, and a lease
