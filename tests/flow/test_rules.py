@@ -72,7 +72,8 @@ async def test_h5_a_dangerous_command_is_made_once_it_is_allowed_and_again_if_th
     await slack.user_says(chat, alice, "clean up")
     (approval,) = await asked(slack, chat)
     (question,) = [one.text for one in slack.sent(chat) if "May I" in one.text]
-    assert "Delete files: rm -rf build; echo removed" in question
+    assert "May I do this? Delete files\n" in question
+    assert "```\nrm -rf build; echo removed\n```" in question
     work.joinpath("build").mkdir()
     await slack.user_says(chat, alice, f"!approve {approval} always")
     await slack.wait_text("Answer to clean up.", channel=chat)
