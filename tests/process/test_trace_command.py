@@ -18,7 +18,6 @@ from tests.process.commands import clawbot, start
 from tests.sessions.ground import Chats, write_config
 from tests.simulators.model import ModelSimulator, Reply, ToolCall
 
-TOOLED = "tests.process.tooled_worker"
 A = SessionKey.of_chat("web", "a")
 
 
@@ -50,16 +49,16 @@ async def test_H9_what_a_killed_worker_did_is_kept_beside_what_the_next_one_does
     tmp_path: Path, model: ModelSimulator
 ) -> None:
     config = write_config(tmp_path, model, "tracing: {files: true}")
-    wait = Reply(tool_calls=(ToolCall(name="wait", arguments={"text": "x"}),))
+    wait = Reply(tool_calls=(ToolCall(name="bash", arguments={"command": "sleep 600"}),))
     model.expect(wait, when="hello")
     model.expect(Reply(text="I am back."), when="hello")
     async with run_daemon(config) as daemon:
         chat = Chats(daemon=daemon, model=model)
-        async with clawbot(config, "worker", module=TOOLED) as worker:
+        async with clawbot(config, "worker") as worker:
             asked = await chat.send(A, "hello")
-            killed = await until_shown(daemon, "execute_tool wait")
+            killed = await until_shown(daemon, "execute_tool bash")
             await worker.kill()
-        async with clawbot(config, "worker", module=TOOLED):
+        async with clawbot(config, "worker"):
             ended = await until_shown(daemon, '"outcome":"done"')
             assert await chat.answered(A, asked) == "I am back."
     assert (killed.outcome, killed.turn) == ("", ended.turn)
@@ -70,7 +69,7 @@ async def test_H9_what_a_killed_worker_did_is_kept_beside_what_the_next_one_does
     assert code == 0, text
     assert f"turn {ended.turn} in web:a: done" in text
     lines = [line for line in text.splitlines() if "attempt at" in line or "not ended" in line]
-    assert ["cut off" in lines[0], "tool wait" in lines[2], "done" in lines[3]] == [True] * 3
+    assert ["cut off" in lines[0], "tool bash" in lines[2], "done" in lines[3]] == [True] * 3
     code, text = await run(config, "trace")
     assert code == 0
     assert ["unfinished" in text, "done" in text] == [True, True], text
