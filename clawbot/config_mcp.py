@@ -26,6 +26,8 @@ class McpServerConfig(Section):
     """What is sent to it with each request, such as Authorization."""
     tools: tuple[Text, ...] = ("*",)
     """The tools that are taken over, by the server's names; * stands for any letters."""
+    sessions: tuple[Text, ...] = ("*",)
+    """The conversations that have them, by their keys; a chat's key is for all in that chat."""
     connect_timeout_s: Seconds = 20
     """How long connecting may take."""
     call_timeout_s: Seconds = 120

@@ -104,7 +104,7 @@ class SessionRunner:
             stopping=stopping,
             planning=planning,
         )
-        bound = self.tools.of(name).bind(context)
+        bound = self.tools.of(name, claim.session).bind(context)
         instructions = [self.config.instructions, channel.instructions if channel else ""]
         facts = session_facts(
             channel=name,
@@ -241,7 +241,7 @@ class SessionRunner:
             seen=None,
             helper=None,
         )
-        tools = self.tools.of(channel).only(LOOKS_ONLY).bind(alone)
+        tools = self.tools.of(channel, context.session).only(LOOKS_ONLY).bind(alone)
         memory_model, limits = self._bounds(settings)
         steps = self.config.turns.subagent_steps
 

@@ -76,7 +76,8 @@ class McpServers:
         for one in listed:
             if not any(fnmatchcase(one.name, p) for p in self._servers[server].tools):
                 continue
-            tool = _tool(server, one, self._connections[server])
+            sessions = self._servers[server].sessions
+            tool = _tool(server, one, self._connections[server], sessions)
             if tool is None or tool.name in made:
                 log.warning("mcp_tool_left_out", server=server, tool=clean(one.name)[:NAME_CHARS])
                 continue
@@ -118,7 +119,15 @@ class _McpTool:
     description: ClassVar[str]
     Args: ClassVar[type[BaseModel]]
 
-    def __init__(self, connection: McpConnection, own_name: str, *, writes: bool) -> None:
+    def __init__(
+        self,
+        connection: McpConnection,
+        own_name: str,
+        *,
+        writes: bool,
+        sessions: Sequence[str],
+    ) -> None:
+        self.sessions = sessions
         self._connection = connection
         self._own_name = own_name
         self._writes = writes
@@ -134,7 +143,9 @@ class _McpTool:
         return await self._connection.call(self._own_name, args.model_extra or {})
 
 
-def _tool(server: str, listed: wire.Tool, connection: McpConnection) -> Tool | None:
+def _tool(
+    server: str, listed: wire.Tool, connection: McpConnection, sessions: Sequence[str]
+) -> Tool | None:
     """A server's tool as one of ours; None where it cannot be one."""
     name = f"{server}__{re.sub(r'[^a-z0-9_]', '_', listed.name.lower())}"
     schema = dict(listed.input_schema)
@@ -149,4 +160,4 @@ def _tool(server: str, listed: wire.Tool, connection: McpConnection) -> Tool | N
     made = type("McpTool", (_McpTool,), {"name": name, "description": described, "Args": args})
     hints = listed.annotations
     only_looks = hints is not None and bool(hints.read_only_hint)
-    return cast("Tool", made(connection, listed.name, writes=not only_looks))
+    return cast("Tool", made(connection, listed.name, writes=not only_looks, sessions=sessions))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from fnmatch import fnmatchcase
+from typing import Protocol, runtime_checkable
 
 from clawbot.ports import Tool
+from clawbot.session_key import SessionKey
 from clawbot.tools.registry import ToolRegistry
 
 
@@ -24,6 +26,22 @@ class MoreTools(Protocol):
         ...
 
 
+@runtime_checkable
+class OfSessions(Protocol):
+    """A tool that not all sessions have; `sessions` are patterns of their keys."""
+
+    sessions: Sequence[str]
+
+
+def is_for(tool: Tool, session: SessionKey) -> bool:
+    """Whether a session has the tool: its key, or that of what it belongs to, fits a pattern."""
+    found: object = tool
+    if not isinstance(found, OfSessions):
+        return True
+    names = {str(session), str(session.base), session.chat}
+    return any(fnmatchcase(name, pattern) for pattern in found.sessions for name in names)
+
+
 class ToolSets:
     """The tools of sessions: those of most, and of channels that have others."""
 
@@ -38,25 +56,29 @@ class ToolSets:
         self._offered = offered
         self._of_channels = of_channels
         self._more = more
-        self._made: dict[str, ToolRegistry] = {}
+        self._made: dict[tuple[str, ...], ToolRegistry] = {}
         self._generation = -1
 
     @property
     def general(self) -> ToolRegistry:
         """The tools of most sessions."""
-        return self.of("")
+        return self.of("", None)
 
-    def of(self, channel: str) -> ToolRegistry:
-        """The tools of a channel's sessions now: the same object until they are others."""
+    def of(self, channel: str, session: SessionKey | None) -> ToolRegistry:
+        """The tools of a session in a channel now, None = of any: the same object for all sessions
+        that have the same ones, until they are others.
+        """
         more = self._more
         generation = 0 if more is None else more.generation
         if generation != self._generation:
             self._made, self._generation = {}, generation
         name = channel if channel in self._of_channels else ""
-        if name not in self._made:
-            patterns = self._of_channels.get(name, self._offered)
-            self._made[name] = self._choose(patterns, () if more is None else more.tools)
-        return self._made[name]
+        tools = [] if more is None else more.tools
+        others = [tool for tool in tools if session is None or is_for(tool, session)]
+        which = (name, *(tool.name for tool in others))
+        if which not in self._made:
+            self._made[which] = self._choose(self._of_channels.get(name, self._offered), others)
+        return self._made[which]
 
     def change(self, offered: Sequence[str], of_channels: Mapping[str, Sequence[str]]) -> None:
         """Offer these from the next turn on."""

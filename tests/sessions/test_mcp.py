@@ -126,6 +126,21 @@ async def test_what_is_not_offered_is_not_there(tmp_path: Path, model: ModelSimu
         assert "There is no tool" in await observed(chat, "small__fail")
 
 
+async def test_only_the_sessions_that_are_named_have_a_servers_tools(
+    tmp_path: Path, model: ModelSimulator
+) -> None:
+    """A chat's key stands for its sub-sessions too, and nobody calls what is not offered."""
+    section = stdio(tmp_path, sessions=["web:a", "slack:*"])
+    async with chats(write_config(tmp_path, model, section), model) as chat:
+        task = A.with_task("42")
+        for key, has in ((A, True), (B, False), (task, True), (B.with_task("42"), False)):
+            said = await observed(chat, "small__add", key, a=2, b=40)
+            assert said == "42" if has else said.startswith("There is no tool 'small__add'")
+            offered = {tool["function"]["name"] for tool in chat.model.requests[-1].body["tools"]}
+            assert ("small__add" in offered) == has
+            assert "read_file" in offered
+
+
 async def test_results_are_capped_and_a_slow_call_ends(
     tmp_path: Path, model: ModelSimulator
 ) -> None:
