@@ -157,7 +157,7 @@ class TurnsConfig(Section):
     """How much of a tool's result the history holds; the whole of a longer one is saved beside."""
     per_worker: int = Field(default=500, ge=1)
     """How many turns one worker process runs at once; high, so that hanging chats block nobody."""
-    per_chat: int = Field(default=100, ge=1)
+    per_chat: int = Field(default=16, ge=1)
     """How many of them one chat may have, over all its threads and tasks; more of them wait, so
     that a flood in one chat delays no other."""
 
