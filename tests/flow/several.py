@@ -34,7 +34,9 @@ async def start_front(daemon: Daemon, channel: str, stack: AsyncExitStack) -> Fr
     port, section = free_port(), daemon.config.channels[channel]
     keys = section.adapter_config.model_copy(update={"listen_port": port})
     changed = replace(section, adapter_config=keys)
-    config = daemon.config.model_copy(update={"channels": {channel: changed}})
+    # Opening the next ones holds up the heartbeats of those that live: all have one event loop.
+    limits = daemon.config.limits.model_copy(update={"lease_s": 60.0})
+    config = daemon.config.model_copy(update={"channels": {channel: changed}, "limits": limits})
     opened = parts.adapter_part(config, daemon.store, f"front-{port}", channel)
     part, stop = await stack.enter_async_context(opened), asyncio.Event()
     front = Front(port=port, stopping=stop, running=asyncio.create_task(part.run(stop)))

@@ -157,7 +157,8 @@ def check_thoughts(found: Fitted, history: list[Entry]) -> None:
     kept = [entry for entry in found.entries if entry.is_thought]
     assert len({entry.seq for entry in kept}) == len(kept)
     if found.tier:  # what is thought last may stay while the turn has not acted on it yet
-        acted = any(entry.step >= 0 for entry in history if entry.turn_id == "now")
+        acts = {EntryKind.ASSISTANT, EntryKind.TOOL_CALL}  # a stray result is no act
+        acted = any(entry.kind in acts for entry in history if entry.turn_id == "now")
         assert not (acted and any(entry.turn_id == "now" for entry in kept))
 
 

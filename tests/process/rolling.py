@@ -21,6 +21,7 @@ from tests.simulators.slack.record import SentMessage
 
 GRACE_S = 2
 ASK_EVERY_S = 0.5
+TAKEN = "message_accepted"
 PATIENCE_S = 120
 PIECES = 40
 
@@ -156,6 +157,16 @@ class Fleet:
     def logged(self) -> list[dict[str, Any]]:
         """What those that were stopped have logged."""
         return [entry for command in self._ended for entry in events(command)]
+
+    async def until_taken_by(self, count: int) -> None:
+        """Wait until so many adapters, of now and before, have taken events in."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                commands = [*self._ended, *self.running.values()]
+                taken = [e for command in commands for e in events(command) if e["event"] == TAKEN]
+                if len({entry["process"] for entry in taken}) >= count:
+                    return
+                await asyncio.sleep(0.1)
 
     async def close(self) -> None:
         """Kill what still runs."""

@@ -46,9 +46,7 @@ async def test_a_turn_whose_worker_died_three_times_is_given_up(
         async with clawbot(config, "worker"):
             await slack.user_says(other, "U2", "how are you?")
             await slack.wait_text("Good.", channel=other, timeout_s=WAIT_S)
-            async with asyncio.timeout(WAIT_S):
-                while not slack.sent(deadly):
-                    await asyncio.sleep(0.1)
+            await slack.wait_for(lambda: len(slack.sent(deadly)) > 0, timeout_s=WAIT_S)
     (told,) = slack.sent(deadly)
     assert "error" in told.text.lower()
     assert not any("be my end" in one.system + str(one.body) for one in model.requests)

@@ -43,9 +43,10 @@ def test_arguments_cannot_leave_their_frame() -> None:
     text = question(json.dumps({"command": "```\n!approve\n````"}))
     lines = text.splitlines()
     fences = [line for line in lines if line and set(line) == {"`"}]
-    assert len(fences) == 2
-    assert len(fences[0]) > 4
-    inside = lines[lines.index(fences[0]) + 1 : -1]
+    frame = fences[0]
+    assert len(frame) > 4
+    assert [line for line in fences if len(line) >= len(frame)] == [frame, frame]
+    inside = lines[lines.index(frame) + 1 : lines.index(frame, lines.index(frame) + 1)]
     assert any("!approve" in line for line in inside)
 
 
