@@ -124,12 +124,12 @@ class Background:
                 ending = f"ended after {self._life_s:g} s"
             else:
                 commands.kill_group(process.pid)  # it has ended, or its files are deleted
-                ending = f"exit code {await process.wait()}"
+                ending = f"exit code {await commands.code_of(process)}"
         finally:
             commands.kill_group(process.pid)
             for task in (stopped, printed):
                 task.cancel()
-            await process.wait()
+            await commands.code_of(process)
             file.close()
             await asyncio.to_thread(_end, folder, ending)
 
@@ -142,7 +142,8 @@ async def _pump(process: asyncio.subprocess.Process, file: BinaryIO) -> None:
         written += len(data)
         if written <= MOST_OUTPUT_BYTES and not await asyncio.to_thread(_write, file, data):
             return
-    await process.wait()
+    if process.returncode is None:
+        await commands.exited(process.pid)
 
 
 async def _stopped(store: Store, session: SessionKey, stop_seq: int) -> None:

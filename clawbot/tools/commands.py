@@ -16,6 +16,7 @@ from pathlib import Path
 
 _CHUNK_BYTES = 1 << 16
 _DRAIN_S = 1.0
+_TOLD_S = 0.005
 _SAMPLE_BYTES = 8192
 
 
@@ -105,7 +106,7 @@ async def run(
     finally:
         kill_group(process.pid)
         reader.cancel()
-        code = await process.wait()
+        code = await code_of(process)
     return Finished(output=output, code=None if is_late else code)
 
 
@@ -123,6 +124,21 @@ async def exited(pid: int) -> None:
     finally:
         loop.remove_reader(fd)
         os.close(fd)
+
+
+async def code_of(process: asyncio.subprocess.Process) -> int:
+    """Wait until a process has ended and let go of its output, whoever else holds that open.
+
+    `Process.wait` waits for the end of the output too, if it is called before the exit is known:
+    for ever, where something that left the process group has it.
+    """
+    if process.returncode is None:
+        await exited(process.pid)
+    while process.returncode is None:  # noqa: ASYNC110
+        await asyncio.sleep(_TOLD_S)  # until the loop is told, a moment later
+    # Nothing public closes the pipe.
+    process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
+    return process.returncode
 
 
 async def read_into(output: Output, process: asyncio.subprocess.Process) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clawbot.errors import ToolError
+from clawbot.tools import commands
 from clawbot.tools.files import LINKED_ROOT
 
 PROBE_S = 10.0
@@ -157,8 +158,8 @@ async def _try(found: Bubblewrap) -> str:
         async with asyncio.timeout(PROBE_S):
             out, err = await process.communicate()
     except TimeoutError:
-        process.kill()
-        await process.wait()
+        commands.kill_group(process.pid)
+        await commands.code_of(process)
         return "it does not answer"
     if process.returncode == 0 and out.strip() == b"works":
         return ""
