@@ -149,6 +149,25 @@ async def read_into(output: Output, process: asyncio.subprocess.Process) -> None
 
 
 def kill_group(pid: int) -> None:
-    """Kill a process group; nothing if there is none."""
+    """Kill a process group and what its leader has started outside it; nothing if there is none.
+
+    A sandbox that has just begun does not yet end with its parent. So the group is held still
+    first: then nobody is born while those who must die are counted.
+    """
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGSTOP)
+    for one in _descendants(pid):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(one, signal.SIGKILL)
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
+
+
+def _descendants(pid: int) -> list[int]:
+    """The children of a process and theirs; none where the kernel does not tell."""
+    found = []
+    with suppress(OSError):
+        listed = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+        for child in map(int, listed.split()):
+            found += [child, *_descendants(child)]
+    return found

@@ -85,6 +85,15 @@ async def test_they_end_with_their_worker(shell: Shell) -> None:
     assert "ended with its worker" in await shell.process("list")
 
 
+async def test_one_that_has_only_just_begun_ends_too(shell: Shell) -> None:
+    """Its sandbox is being made: what is in there does not yet end with its parent."""
+    for _ in range(20):
+        mark = uuid.uuid4().hex
+        await begin(shell, f"sleep 300; : {mark}")
+        await shell.background.close()
+        await until_processes(mark, run=False)
+
+
 async def test_they_end_when_their_time_is_over(tmp_path: Path) -> None:
     async with shell_in(tmp_path, life_s=0.3) as shell:
         mark = uuid.uuid4().hex
