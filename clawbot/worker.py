@@ -47,7 +47,7 @@ class WorkerLimits:
     grace_s: float
     context_rows: int
     task_timeout_s: float = 7200
-    turns_per_chat: int = 100
+    turns_per_chat: int = 16
     pools: tuple[str, ...] = ()
     queue_of: QueueOf = collecting
     debounces: bool = False

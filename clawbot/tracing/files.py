@@ -85,9 +85,8 @@ class TraceFile:
             with open(descriptor, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
                 file.write(text)
             fresh.replace(self.path)
-        except BaseException:
-            fresh.unlink(missing_ok=True)
-            raise
+        finally:
+            fresh.unlink(missing_ok=True)  # it is there only if something failed
 
 
 def recorded(trace: Trace) -> list[SpanRecord]:

@@ -75,7 +75,70 @@ class Platform(Protocol):
         """Wait until every delivery has been acknowledged."""
 
 
-class Slack:
+class GivesForLong:
+    """What Slack and Feishu have in common: they give a message again for hours, and their messages
+    grow.
+    """
+
+    def __init__(self, simulator: Any) -> None:
+        self._simulator = simulator
+
+    def unfinished(self) -> int:
+        return sum(message.streaming for message in self._simulator.sent())
+
+    def hold_back(self) -> None:
+        pass
+
+    def go_on(self) -> None:
+        pass
+
+    def has_given_up(self, asked: Asked) -> bool:
+        return False
+
+    def deliveries_of(self, asked: Asked) -> list[object]:
+        words = question(asked.kind, asked.number, asked.paragraphs)
+        return [each for each in self._simulator.deliveries() if words in str(each.payload)]
+
+    async def repeat_all(self) -> None:
+        for delivery in list(self._simulator.deliveries()):
+            await self._simulator.redeliver(delivery)
+
+    async def settle(self) -> None:
+        await self._simulator.wait_settled(timeout_s=WAIT_S)
+
+
+class TriesThreeTimes:
+    """What WeChat's surfaces have in common: they push to an address, a few times."""
+
+    def __init__(self, pusher: Pusher, keys: Mapping[str, Any], path: str) -> None:
+        self._pusher = pusher
+        self._keys = keys
+        pusher.url = f"http://127.0.0.1:{keys['listen_port']}{path}"
+
+    @property
+    def keys(self) -> Mapping[str, Any]:
+        return self._keys
+
+    async def reach(self) -> None:
+        await until_listening(self._keys["listen_port"], WAIT_S)
+
+    def unfinished(self) -> int:
+        return 0
+
+    def hold_back(self) -> None:
+        self._pusher.pause_between_attempts()
+
+    def go_on(self) -> None:
+        self._pusher.go_on()
+
+    def has_given_up(self, asked: Asked) -> bool:
+        return all(each.state == "lost" for each in _deliveries(self._pusher, asked))
+
+    def deliveries_of(self, asked: Asked) -> list[object]:
+        return [*_deliveries(self._pusher, asked)]
+
+
+class Slack(GivesForLong):
     """Direct messages, and threads of a channel, over Socket Mode."""
 
     channel = "slack"
@@ -83,6 +146,7 @@ class Slack:
     keeps_unknown = False
 
     def __init__(self, slack: SlackSimulator) -> None:
+        super().__init__(slack)
         self.slack = slack
         self._general = slack.create_channel("general", [slack.create_user("owner")])
         self._users: dict[int, str] = {}
@@ -126,31 +190,8 @@ class Slack:
             thread = () if message.thread_ts is None else (message.thread_ts,)
             yield Sent(place=(message.channel, *thread), text=message.shown)
 
-    def unfinished(self) -> int:
-        return sum(message.streaming for message in self.slack.sent())
 
-    def hold_back(self) -> None:
-        pass
-
-    def go_on(self) -> None:
-        pass
-
-    def has_given_up(self, asked: Asked) -> bool:
-        return False
-
-    def deliveries_of(self, asked: Asked) -> list[object]:
-        words = question(asked.kind, asked.number, asked.paragraphs)
-        return [each for each in self.slack.deliveries() if words in str(each.payload)]
-
-    async def repeat_all(self) -> None:
-        for delivery in list(self.slack.deliveries()):
-            await self.slack.redeliver(delivery)
-
-    async def settle(self) -> None:
-        await self.slack.wait_settled(timeout_s=WAIT_S)
-
-
-class Feishu:
+class Feishu(GivesForLong):
     """Direct chats and a group; over the long connection or by webhook."""
 
     channel = "feishu"
@@ -158,6 +199,7 @@ class Feishu:
     keeps_unknown = False
 
     def __init__(self, feishu: FeishuSimulator, mode: str) -> None:
+        super().__init__(feishu)
         self.feishu = feishu
         self._port = free_port()
         self._mode = mode
@@ -203,31 +245,8 @@ class Feishu:
             quoted = (message.parent_id,) if message.chat == self._team else ()
             yield Sent(place=(message.chat, *quoted), text=message.text)
 
-    def unfinished(self) -> int:
-        return sum(message.streaming for message in self.feishu.sent())
 
-    def hold_back(self) -> None:
-        pass
-
-    def go_on(self) -> None:
-        pass
-
-    def has_given_up(self, asked: Asked) -> bool:
-        return False
-
-    def deliveries_of(self, asked: Asked) -> list[object]:
-        words = question(asked.kind, asked.number, asked.paragraphs)
-        return [each for each in self.feishu.deliveries() if words in str(each.payload)]
-
-    async def repeat_all(self) -> None:
-        for delivery in list(self.feishu.deliveries()):
-            await self.feishu.redeliver(delivery)
-
-    async def settle(self) -> None:
-        await self.feishu.wait_settled(timeout_s=WAIT_S)
-
-
-class Wecom:
+class Wecom(TriesThreeTimes):
     """An app's chats with members; sends are repeated under the duplicate check."""
 
     channel = "wecom"
@@ -235,16 +254,8 @@ class Wecom:
     keeps_unknown = False
 
     def __init__(self, wecom: WecomSimulator) -> None:
+        super().__init__(wecom.pusher, wecom_keys(wecom), "/wecom")
         self.wecom = wecom
-        self._keys = wecom_keys(wecom)
-        self.wecom.pusher.url = f"http://127.0.0.1:{self._keys['listen_port']}/wecom"
-
-    @property
-    def keys(self) -> Mapping[str, Any]:
-        return self._keys
-
-    async def reach(self) -> None:
-        await until_listening(self._keys["listen_port"], WAIT_S)
 
     async def say(self, number: int, kind: Asks) -> Asked:
         user = f"user{number}"
@@ -262,21 +273,6 @@ class Wecom:
         for message in self.wecom.shown:
             yield Sent(place=(message.user,), text=message.text)
 
-    def unfinished(self) -> int:
-        return 0
-
-    def hold_back(self) -> None:
-        self.wecom.pusher.pause_between_attempts()
-
-    def go_on(self) -> None:
-        self.wecom.pusher.go_on()
-
-    def has_given_up(self, asked: Asked) -> bool:
-        return all(each.state == "lost" for each in _deliveries(self.wecom.pusher, asked))
-
-    def deliveries_of(self, asked: Asked) -> list[object]:
-        return [*_deliveries(self.wecom.pusher, asked)]
-
     async def repeat_all(self) -> None:
         for delivery in list(self.wecom.pusher.deliveries):
             self.wecom.redeliver(delivery)
@@ -285,7 +281,7 @@ class Wecom:
         await self.wecom.pusher.wait_settled(WAIT_S)
 
 
-class Wechat:
+class Wechat(TriesThreeTimes):
     """An Official Account with customer service: the first answer goes with the response when it is
     quick, all others are messages, which have no key and cannot be looked up.
     """
@@ -295,16 +291,9 @@ class Wechat:
     keeps_unknown = True
 
     def __init__(self, wechat: WechatSimulator) -> None:
+        keys = wechat_keys(wechat, customer_service=True, attempt_s=ATTEMPT_S)
+        super().__init__(wechat.pusher, keys, "/wechat")
         self.wechat = wechat
-        self._keys = wechat_keys(wechat, customer_service=True, attempt_s=ATTEMPT_S)
-        self.wechat.pusher.url = f"http://127.0.0.1:{self._keys['listen_port']}/wechat"
-
-    @property
-    def keys(self) -> Mapping[str, Any]:
-        return self._keys
-
-    async def reach(self) -> None:
-        await until_listening(self._keys["listen_port"], WAIT_S)
 
     async def say(self, number: int, kind: Asks) -> Asked:
         return self._ask(f"user{number}", number, kind)
@@ -320,21 +309,6 @@ class Wechat:
         for message in self.wechat.shown:
             is_notice = message.way == "unavailable"
             yield Sent(place=(message.user,), text=message.text, is_notice=is_notice)
-
-    def unfinished(self) -> int:
-        return 0
-
-    def hold_back(self) -> None:
-        self.wechat.pusher.pause_between_attempts()
-
-    def go_on(self) -> None:
-        self.wechat.pusher.go_on()
-
-    def has_given_up(self, asked: Asked) -> bool:
-        return all(each.state == "lost" for each in _deliveries(self.wechat.pusher, asked))
-
-    def deliveries_of(self, asked: Asked) -> list[object]:
-        return [*_deliveries(self.wechat.pusher, asked)]
 
     async def repeat_all(self) -> None:
         """WeChat asks again only for what was not answered: then the answer must come again."""
