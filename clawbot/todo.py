@@ -1,4 +1,4 @@
-"""A plan that is worked off box by box: PLAN.md says what is wanted and how, TODO.md has the boxes.
+"""A plan, worked through box by box: PLAN.md says what is wanted and how, TODO.md has the boxes.
 
 Both are plain Markdown that people may change too. A box is a list item `- [ ]`, ticked `- [x]`, or
 `- [-]` when it is not to be done any more. Pure; which tool writes them: `tools.plan`.

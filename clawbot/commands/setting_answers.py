@@ -26,8 +26,8 @@ SETTING_TEXTS = {
     ),
     "plan_on": (
         (
-            "Plan mode is on from the next answer on: I make a plan (PLAN.md, TODO.md) and work it "
-            "off box by box. Write `continue` to let me go on."
+            "Plan mode is on from the next answer on: I make a plan (PLAN.md, TODO.md) and work "
+            "through it box by box. Write `continue` to let me go on."
         ),
         (
             "从下一次回答起开启计划模式：先写计划（PLAN.md、TODO.md），再逐项执行。"

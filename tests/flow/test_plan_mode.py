@@ -1,4 +1,4 @@
-"""H7: plan mode. A plan is made first, worked off box by box, and gone on with where it stands."""
+"""H7: plan mode. A plan is made first, done box by box, and gone on with where it stands."""
 
 from __future__ import annotations
 
