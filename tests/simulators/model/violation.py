@@ -1,5 +1,6 @@
 """A broken wire rule, the switches that decide which rules hold, and the rule about text itself."""
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -51,6 +52,9 @@ class RecordedViolation:
 
 def text_violations(body: dict[str, Any]) -> list[Violation]:
     """Texts that no provider's JSON parser accepts: lone surrogates and NUL."""
+    whole = json.dumps(body, ensure_ascii=False)
+    if "\\u0000" not in whole and not _SURROGATE.search(whole):
+        return []  # as nearly always, without a walk through the schemas of all tools
     found = []
     for path, text in _texts(body, ""):
         if "\x00" in text:
@@ -78,7 +82,16 @@ def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
 def estimated_tokens(value: Any) -> int:
     """A rough token count of all texts in a JSON value: 4 ASCII characters, or 1 other, each."""
     total = 0
-    for _, text in _texts(value, ""):
-        ascii_count = len(text.encode("ascii", "ignore"))
-        total += ascii_count // 4 + (len(text) - ascii_count) + 1
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            size = len(item)
+            ascii_count = size if item.isascii() else len(item.encode("ascii", "ignore"))
+            total += ascii_count // 4 + (size - ascii_count) + 1
+        elif isinstance(item, dict):
+            waiting += map(str, item)
+            waiting += item.values()
+        elif isinstance(item, list):
+            waiting += item
     return total
