@@ -7,13 +7,14 @@ socket, a process that is just starting) costs at most the second after which ev
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import hashlib
 import os
 import socket
 import stat
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import structlog
@@ -76,15 +77,18 @@ class Doorbell:
             ) from error
         return cls(folder, path, sock)
 
-    def ring(self, topics: Iterable[str]) -> None:
+    def ring(self, topics: AbstractSet[str]) -> None:
         """Wake all who listen to one of `topics`. Never blocks; may be called from any thread."""
         line = "\n".join(sorted(topics)).encode()
         if not line:
             return
+        if not self.ears.topics.isdisjoint(topics):
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self.ears.ring, topics)
         try:
             # Not by a glob, which looks at the folder itself too: this runs after every commit.
             for name in os.listdir(self._folder):  # noqa: PTH208
-                if name.endswith(".sock"):
+                if name.endswith(".sock") and name != self._path.name:
                     self._send(line, f"{self._folder}/{name}")
         except OSError as error:
             # Such as too many open files: the writer thread, which rings, must go on.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 
 class Ear:
@@ -30,22 +31,31 @@ class Ear:
 
 
 class Ears:
-    """The listeners of one process; used on its event loop alone."""
+    """The listeners of one process; used on its event loop alone.
+
+    topics: what any of them listens to, for any thread to look at.
+    """
 
     def __init__(self) -> None:
+        self.topics = frozenset[str]()
         self._listening: set[Ear] = set()
 
     def listen(self, topics: Sequence[str]) -> Ear:
         """Hear the rings of `topics` from now on."""
         ear = Ear(self, topics)
         self._listening.add(ear)
+        self._count_topics()
         return ear
 
     def forget(self, ear: Ear) -> None:
         """Let a listener go."""
         self._listening.discard(ear)
+        self._count_topics()
 
-    def ring(self, topics: set[str]) -> None:
+    def _count_topics(self) -> None:
+        self.topics = frozenset().union(*(ear.topics for ear in self._listening))
+
+    def ring(self, topics: AbstractSet[str]) -> None:
         """Wake those who listen to one of `topics`."""
         for ear in self._listening:
             if ear.topics & topics:

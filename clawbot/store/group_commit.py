@@ -13,7 +13,8 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
@@ -141,7 +142,7 @@ class _UnitRaisedError(Exception):
 class GroupCommit:
     """The writer thread of one store; a unit is committed when its call returns."""
 
-    def __init__(self, database: Database, ring: Callable[[Iterable[str]], None]) -> None:
+    def __init__(self, database: Database, ring: Callable[[AbstractSet[str]], None]) -> None:
         self._database = database
         self._ring = ring
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
@@ -283,13 +284,14 @@ class GroupCommit:
             job.error = unavailable if self._database.is_fault(error) else error
 
     def _tell(self, batch: list[Job], rings: set[str]) -> None:
+        # First whoever waits elsewhere: once this process's loop goes on, it holds up this thread.
+        self._ring(rings)
         for loop in {job.loop for job in batch}:
             mine = [job for job in batch if job.loop is loop]
             try:
                 loop.call_soon_threadsafe(self._settle, mine)
             except RuntimeError:
                 log.warning("write_result_unheard", count=len(mine))  # its loop has ended
-        self._ring(rings)
 
     def _settle(self, batch: list[Job]) -> None:
         for job in batch:

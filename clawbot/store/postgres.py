@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
 import psycopg
@@ -211,7 +212,7 @@ class PostgresStore:
         self._engine.dispose()
 
 
-def _nobody(_topics: Iterable[str]) -> None:
+def _nobody(_topics: AbstractSet[str]) -> None:
     """Rings travel with the commit."""
 
 
