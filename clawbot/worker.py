@@ -156,15 +156,13 @@ class Worker:
     async def _claim(self) -> list[Claim]:
         room = min(CLAIM_BATCH, self._limits.turns - len(self._running))
         chats = Counter(run.claim.session.chat for run in self._running.values())
-        # A chat may have all its turns after this claim: then each end makes room.
-        most = max(chats.values(), default=0) + max(room, 0)
-        self._is_short = room <= 0 or most >= self._limits.turns_per_chat
-        self._was_freed = False
+        # What ends while this looks may make room that it does not see.
+        self._is_short, self._was_freed = True, False
         if room <= 0 or not self._heartbeat.is_fresh:
             return []
         now_ms = self._clock.now_ms()
         try:
-            return await self._store.write(
+            claimed = await self._store.write(
                 lambda tx: claims.claim(
                     tx,
                     self._heartbeat.process_id,
@@ -181,6 +179,11 @@ class Worker:
         except StoreUnavailable as error:
             log.warning("claim_failed", error=str(error))
             return []
+        chats.update(claim.session.chat for claim in claimed)
+        fullest = max(chats.values(), default=0)
+        self._is_short = len(claimed) == room or fullest >= self._limits.turns_per_chat
+        self._was_freed = self._was_freed and self._is_short
+        return claimed
 
     async def _watch_stops(self) -> None:
         """End turns that were stopped or taken over; one query for all of them."""
