@@ -90,7 +90,7 @@ class SessionRunner:
             self.store, self.clock, claim.payer, self.config.budgets, self.config.time_zone
         )
         saved = SavedTexts(root=saved_dir(self.config.state_dir, claim.session))
-        around = await self._surroundings(claim, name, saved)
+        around, recollection = await self._begin(claim, journal, name, settings, saved)
         sent = [file for row in claim.rows for file in row.attachments]
         await received_files.place(self.store, sent, around.work_dirs[0])
         stopping = asyncio.Event()
@@ -129,7 +129,9 @@ class SessionRunner:
             )
         ).run(task)
         try:
-            memory = await self._memory(claim, journal, settings, pinned, saved, bound.specs)
+            memory = await self._memory(
+                claim, journal, recollection, settings, pinned, saved, bound.specs
+            )
             answer = await _with(self.agent, settings).run(
                 models=models,
                 memory=memory,
@@ -173,6 +175,7 @@ class SessionRunner:
         self,
         claim: Claim,
         journal: StoreJournal,
+        recollection: Recollection,
         settings: TurnSettings,
         pinned: Pinned,
         saved: SavedTexts,
@@ -180,13 +183,11 @@ class SessionRunner:
     ) -> WorkingMemory:
         """The working memory of the turn, with what the session has to remember."""
         model, limits = self._bounds(settings)
-        reach = reach_of(model, limits)
-        recollection = await journal.recall(reach)
         if recollection.wants_summary:
             older = [e.seq for e in recollection.entries if e.turn_id != claim.turn_id]
             job = _job(claim, max(older, default=0), FOR_ANY_WINDOW, model.name)
             await self.compactor.run(job, within_s=self.config.compaction.timeout_s)
-            recollection = await journal.recall(reach)
+            recollection = await journal.recall(reach_of(model, limits))
         return WorkingMemory(
             recollection,
             turn_id=claim.turn_id,
@@ -267,6 +268,21 @@ class SessionRunner:
             pay=pay,
             notes=notes,
         )
+
+    async def _begin(
+        self,
+        claim: Claim,
+        journal: StoreJournal,
+        channel: str,
+        settings: TurnSettings,
+        saved: SavedTexts,
+    ) -> tuple[Surroundings, Recollection]:
+        """What a turn finds on the disk and, looked up at the same time, what it remembers."""
+        recalling = asyncio.create_task(journal.recall(reach_of(*self._bounds(settings))))
+        try:
+            return await self._surroundings(claim, channel, saved), await recalling
+        finally:
+            recalling.cancel()
 
     async def _surroundings(self, claim: Claim, channel: str, saved: SavedTexts) -> Surroundings:
         dirs = work_dirs_of(self.config, channel, claim.session, claim.work_dirs)
