@@ -11,10 +11,12 @@ Secrets are taken out of every field and traceback: configured values, and what 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import re
 import sys
+import threading
 from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TextIO
@@ -37,6 +39,7 @@ _SECRET_KEY = re.compile(
     re.IGNORECASE,
 )
 _FIGURES = {int, float, bool, type(None)}
+_WRITING = threading.RLock()
 _SECRET_TEXT = re.compile(
     r"(\bBearer\s+|[?&](?:[a-z]+_)?(?:token|secret|key|ticket|password)=)[^\s&\"']+", re.IGNORECASE
 )
@@ -94,18 +97,14 @@ def configure_logs(
         keep_text_at_debug,
         Redactor(secret.get_secret_value() for secret in secrets),
     ]
+    rendering: list[Processor] = (
+        [_console(stream)] if as_text else [first_fields_first, structlog.processors.JSONRenderer()]
+    )
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *(
-                    [_console(stream)]
-                    if as_text
-                    else [first_fields_first, structlog.processors.JSONRenderer()]
-                ),
-            ],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
         )
     )
     # What no line tells is not found out for each: https://docs.python.org/3/howto/logging.html
@@ -114,19 +113,33 @@ def configure_logs(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    for name in OWN_LOGGERS:
+    for name in OWN_LOGGERS:  # ours, where somebody speaks through the standard library
         logging.getLogger(name).setLevel(level)
     logging.captureWarnings(capture=True)
     structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        wrapper_class=structlog.stdlib.BoundLogger,
-        logger_factory=structlog.stdlib.LoggerFactory(),
+        processors=[*shared, *rendering],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=lambda name="": _Lines(name, stream),
         cache_logger_on_first_use=False,
     )
+
+
+class _Lines:
+    """Where our own lines go: straight to the stream. The standard library's record of each took
+    as long as all else about it.
+    """
+
+    def __init__(self, name: str, stream: TextIO) -> None:
+        self.name = name
+        self._stream = stream
+
+    def msg(self, line: str) -> None:
+        """Write a line. One that cannot be written, for a closed pipe or a full disk, is lost."""
+        with contextlib.suppress(OSError, ValueError), _WRITING:
+            self._stream.write(f"{line}\n")
+            self._stream.flush()
+
+    debug = info = warning = error = critical = exception = msg
 
 
 def name_process(process_id: str) -> None:

@@ -1,8 +1,10 @@
 """Logs: one line an event, no secrets, no text of people."""
 
+import errno
 import io
 import json
 import logging
+import os
 import subprocess
 import sys
 import warnings
@@ -28,6 +30,16 @@ class Lines(io.StringIO):
     def one(self) -> dict[str, Any]:
         (line,) = self.all()
         return line
+
+
+class Full(Lines):
+    """A stream onto a full disk."""
+
+    tried = 0
+
+    def write(self, _text: str) -> int:
+        self.tried += 1
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.fixture
@@ -158,6 +170,20 @@ def test_a_failed_turn_is_a_warning_with_its_error_id(logged: Lines) -> None:
     log_turn(structlog.get_logger("clawbot.worker"), summary)
     assert logged.one()["level"] == "warning"
     assert logged.one()["error_id"] == "e-1"
+
+
+def test_a_line_that_cannot_be_written_disturbs_nobody(logged: Lines) -> None:
+    log = structlog.get_logger("clawbot.worker")
+    full, closed = Full(), Lines()
+    configure(full)
+    log.info("turn_finished")
+    configure(closed)
+    closed.close()
+    log.error("turn_crashed")
+    configure(logged)
+    log.info("turn_finished")
+    assert logged.one()["event"] == "turn_finished"
+    assert full.tried == 1
 
 
 def test_console_lines_are_for_people_and_keep_secrets_out_too(logged: Lines) -> None:
