@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import sys
 import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
@@ -46,17 +51,27 @@ async def compare(chosen: argparse.Namespace, folder: Path) -> int:
     ]
     facts = report.environment(folder)
     async with AsyncExitStack() as stack:
-        platform = await stack.enter_async_context(open_platform())
-        model_url = await stack.enter_async_context(subjects.model(folder))
-        bare = await stack.enter_async_context(subjects.bare(folder, model_url, platform.url))
-        clawbot = await stack.enter_async_context(
+        enter = stack.enter_async_context
+        platform = await enter(open_platform())
+        model_url = await enter(subjects.model(folder))
+        clawbot = await enter(
             subjects.daemon(folder, model_url, platform.url, profiled=chosen.profile)
         )
         warm_up = Load(people=max(chosen.people), messages=max(chosen.people) * WARM_UP_ROUNDS)
-        for subject in (bare, clawbot):
+        await platform.measure(clawbot.target, warm_up)
+        same = await same_request(folder, model_url)
+        start = partial(subjects.bare, folder, model_url, platform.url)
+        yardsticks = [
+            await enter(start(name="bare", like=same)),
+            await enter(start(name="short")),
+            await enter(start(name="tuned", tuned=True)),
+        ]
+        for subject in yardsticks:
             await platform.measure(subject.target, warm_up)
+            if subject.name == "bare":
+                await check_same(same, model_url)
         comparisons = [
-            await compared(platform, bare, clawbot, load, chosen.rounds) for load in loads
+            await compared(platform, yardsticks, clawbot, load, chosen.rounds) for load in loads
         ]
         sent = warm_up.messages + sum(load.messages for load in loads) * chosen.rounds
     stored = int(subjects.query(folder, "SELECT count(*) FROM inbox WHERE state = 'done'")[0][0])
@@ -72,18 +87,41 @@ async def compare(chosen: argparse.Namespace, folder: Path) -> int:
     return 0 if stored == sent else 1
 
 
+async def same_request(folder: Path, model_url: str) -> Path:
+    """A file with clawbot's newest request, for a pipeline that shall make the same."""
+    path = folder / "request.json"
+    body = await subjects.newest_request(model_url)
+    await asyncio.to_thread(path.write_text, json.dumps(body))
+    return path
+
+
+async def check_same(path: Path, model_url: str) -> None:
+    """Raise where the newest request has not the tools and instructions of the one in the file."""
+    wanted = json.loads(await asyncio.to_thread(path.read_text))
+    made = await subjects.newest_request(model_url)
+    if asks(wanted) != asks(made) or len(asks(wanted)) == 1:
+        raise RuntimeError("the bare pipeline does not make clawbot's request")
+
+
+def asks(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The instructions and tools of a request. What the library says of a provider is no part."""
+    functions = [tool["function"] for tool in body["tools"]]
+    return [body["messages"][0], *[{**function, "strict": None} for function in functions]]
+
+
 async def compared(
-    platform: Platform, bare: Subject, clawbot: Subject, load: Load, rounds: int
+    platform: Platform, yardsticks: Sequence[Subject], clawbot: Subject, load: Load, rounds: int
 ) -> Comparison:
-    """Both subjects under one load, in turns, so that what else the machine does falls on both."""
-    figures: dict[str, list[Figures]] = {bare.name: [], clawbot.name: []}
+    """All subjects under one load, in turns, so that what else the machine does falls on all."""
+    figures = defaultdict[str, list[Figures]](list)
     for _ in range(rounds):
-        for subject in (bare, clawbot):
+        for subject in (*yardsticks, clawbot):
             before = subject.cpu_s()
             times = await platform.measure(subject.target, load)
             used = subject.cpu_s() - before
             figures[subject.name].append(report.figures(subject.name, load, times, used))
-    return Comparison(bare=middle(figures[bare.name]), clawbot=middle(figures[clawbot.name]))
+    bare, *others = [middle(figures[one.name]) for one in yardsticks]
+    return Comparison(bare=bare, others=others, clawbot=middle(figures[clawbot.name]))
 
 
 def middle(figures: list[Figures]) -> Figures:

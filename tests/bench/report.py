@@ -41,15 +41,25 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Both subjects under one load. added: what clawbot's answers take longer than bare ones."""
+    """All subjects under one load. added: what clawbot's answers take longer than bare ones.
+
+    bare: the pipeline that makes clawbot's own request through the library as it comes. others:
+    yardsticks that it is not measured by: `short` sends the message alone, without instructions and
+    tools, and `tuned` does so through clawbot's own, faster client.
+    """
 
     bare: Figures
+    others: Sequence[Figures]
     clawbot: Figures
 
     @property
     def ratio(self) -> float:
         """How many times the bare pipeline's time clawbot takes for a message."""
-        return self.clawbot.per_message_ms / self.bare.per_message_ms
+        return self.times(self.bare)
+
+    def times(self, yardstick: Figures) -> float:
+        """How many times the time of any pipeline."""
+        return self.clawbot.per_message_ms / yardstick.per_message_ms
 
     @property
     def added_median_ms(self) -> float:
@@ -116,7 +126,7 @@ def show(comparisons: Sequence[Comparison], facts: dict[str, Any]) -> None:
     for column in ("ack", "median", "p90"):
         table.add_column(column, justify="right")
     for pair in comparisons:
-        for each in (pair.bare, pair.clawbot):
+        for each in (*pair.others, pair.bare, pair.clawbot):
             values = (each.people, each.subject, each.messages, each.per_second)
             values = (*values, each.per_message_ms, each.cpu_ms)  # type: ignore[assignment]
             table.add_row(*map(str, (*values, each.acked_ms, each.median_ms, each.p90_ms)))
@@ -126,7 +136,8 @@ def show(comparisons: Sequence[Comparison], facts: dict[str, Any]) -> None:
         console.print(
             f"{pair.bare.people:>4} people: {pair.ratio:.2f} times the bare time per message "
             f"(wanted: at most {WANTED_RATIO}), added {pair.added_median_ms:.1f} ms median, "
-            f"{pair.added_p90_ms:.1f} ms p90",
+            f"{pair.added_p90_ms:.1f} ms p90; "
+            + ", ".join(f"{pair.times(one):.2f} times {one.subject}" for one in pair.others),
             highlight=False,
         )
 
@@ -135,9 +146,9 @@ def as_json(comparisons: Sequence[Comparison], facts: dict[str, Any], stored: in
     """The same for programs."""
     levels = [
         {
-            "bare": asdict(pair.bare),
-            "clawbot": asdict(pair.clawbot),
+            **{one.subject: asdict(one) for one in (pair.bare, *pair.others, pair.clawbot)},
             "ratio": round(pair.ratio, 3),
+            "ratios": {one.subject: round(pair.times(one), 3) for one in pair.others},
             "added_median_ms": round(pair.added_median_ms, 2),
             "added_p90_ms": round(pair.added_p90_ms, 2),
         }

@@ -220,7 +220,7 @@ async def run_bare(chosen: argparse.Namespace) -> list[Figures]:
         async with (
             model(Path(folder)) as model_url,
             open_platform() as platform,
-            bare(Path(folder), model_url, platform.url) as subject,
+            bare(Path(folder), model_url, platform.url, tuned=True) as subject,
         ):
             await platform.measure(subject.target, Load(people=1, messages=20))
             for count in chosen.sessions:

@@ -11,6 +11,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import aiohttp
+from yarl import URL
 
 from tests.bench.load import BOT_TOKEN, SIGNING_SECRET
 
@@ -106,11 +110,30 @@ async def model_subject(folder: Path) -> AsyncIterator[Subject]:
 
 
 @asynccontextmanager
-async def bare(folder: Path, model_url: str, api_url: str) -> AsyncIterator[Subject]:
-    """The bare pipeline."""
-    command = ("-m", "tests.bench.bare", model_url, api_url)
-    async with process(*command, log=folder / "bare.log") as (started, line):
-        yield Subject(name="bare", target=line, pids=[started.pid])
+async def bare(
+    folder: Path,
+    model_url: str,
+    api_url: str,
+    *,
+    name: str = "bare",
+    like: Path | None = None,
+    tuned: bool = False,
+) -> AsyncIterator[Subject]:
+    """The bare pipeline; see `tests.bench.bare`."""
+    command = ["-m", "tests.bench.bare", model_url, api_url]
+    command += [] if like is None else ["--like", str(like)]
+    command += ["--tuned"] if tuned else []
+    async with process(*command, log=folder / f"{name}.log") as (started, line):
+        yield Subject(name=name, target=line, pids=[started.pid])
+
+
+async def newest_request(model_url: str) -> dict[str, Any]:
+    """The body of the newest call that the simulated model has had."""
+    doors = str(URL(model_url).origin() / "sim" / "requests")
+    async with aiohttp.ClientSession() as session, session.get(doors) as response:
+        requests = await response.json()
+    body: dict[str, Any] = requests[-1]["body"]
+    return body
 
 
 @asynccontextmanager
