@@ -18,19 +18,19 @@ from pathlib import Path
 import structlog
 
 from clawbot.channel_board import ChannelBoard
-from clawbot.child_process import ChildProcess
-from clawbot.children_file import ChildrenFile
 from clawbot.clock import SystemClock
 from clawbot.config import Config
 from clawbot.errors import StoreAway
-from clawbot.hosting import AWAY_PAUSE_S, HostedPart
 from clawbot.housekeeping import Housekeeping
-from clawbot.notify import VARIABLES, Notifier
-from clawbot.part_process import run_part
 from clawbot.parts import adapter_part, open_store, release_process, web_part, worker_part
 from clawbot.ports import Part, Store
+from clawbot.process.child import ChildProcess
+from clawbot.process.children_file import ChildrenFile
+from clawbot.process.hosting import AWAY_PAUSE_S, HostedPart
+from clawbot.process.notify import VARIABLES, Notifier
+from clawbot.process.part import run_part
+from clawbot.process.stopping import Stopping, on_hangup, on_signals
 from clawbot.reloading import ConfigMending
-from clawbot.stopping import Stopping, on_hangup, on_signals
 from clawbot.supervisor import Child, ChildStatus, Hooks, Mending, Supervisor
 from clawbot.transcripts import TranscriptKeeper
 

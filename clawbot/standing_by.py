@@ -13,7 +13,7 @@ import structlog
 
 from clawbot.errors import LeaseLost, StoreUnavailable
 from clawbot.ports import Clock, Store, Transaction
-from clawbot.stopping import first_of
+from clawbot.process.stopping import first_of
 from clawbot.store import holding
 
 log = structlog.get_logger(__name__)

@@ -1,7 +1,7 @@
 """Keeps the parts of the daemon running: restarts alone what ended, gives up on a bad config.
 
-A child is anything with a name that can be run until it ends; `clawbot.child_process` makes one of
-a command, `clawbot.hosting` one of a part in this process. The supervisor knows no part.
+A child is anything with a name that can be run until it ends; `clawbot.process.child` makes one of
+a command, `clawbot.process.hosting` one of a part in this process. The supervisor knows no part.
 
 A child that ends is restarted with growing, jittered delays; after `budget` short runs in a row it
 is `degraded` and tried rarely; with exit code 78 it is `broken` and left alone until the config is
@@ -23,7 +23,7 @@ from typing import Protocol
 import structlog
 
 from clawbot.ports import Clock
-from clawbot.stopping import Stopping, first_of
+from clawbot.process.stopping import Stopping, first_of
 
 log = structlog.get_logger(__name__)
 

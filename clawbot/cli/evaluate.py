@@ -120,7 +120,7 @@ async def _run(
     at_once: int,
     approves: bool,
 ) -> list[Result]:
-    from clawbot.stopping import on_signals
+    from clawbot.process.stopping import on_signals
 
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - this is a coroutine of a task

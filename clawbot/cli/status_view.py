@@ -11,11 +11,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from clawbot.children_file import in_words, read_children
 from clawbot.cli.ages import age
 from clawbot.clock import SystemClock
 from clawbot.config import Config
 from clawbot.ports import Store, Transaction
+from clawbot.process.children_file import in_words, read_children
 
 Rows = list[dict[str, Any]]
 

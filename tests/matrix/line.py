@@ -6,7 +6,7 @@ import signal
 import tempfile
 from pathlib import Path
 
-from clawbot.lifeline import PROCESS_ID_VARIABLE
+from clawbot.process.lifeline import PROCESS_ID_VARIABLE
 from tests.matrix.nursery import Born, Nursery
 from tests.matrix.platforms import until
 from tests.matrix.points import Order, Role

@@ -18,11 +18,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from clawbot.child_process import ChildProcess
 from clawbot.clock import SystemClock
 from clawbot.errors import ChannelBroken, ConfigError
-from clawbot.part_process import run_part
-from clawbot.stopping import Stopping, on_signals
+from clawbot.process.child import ChildProcess
+from clawbot.process.part import run_part
+from clawbot.process.stopping import Stopping, on_signals
 from clawbot.supervisor import Child, Hooks, RestartPolicy, Supervisor
 
 DRAIN_S = 0.5

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from clawbot import hosting
-from clawbot.child_process import ChildProcess
 from clawbot.clock import SystemClock
 from clawbot.errors import StoreAway, StoreUnavailable
-from clawbot.hosting import HostedPart
 from clawbot.ports import Part
-from clawbot.stopping import Stopping
+from clawbot.process import hosting
+from clawbot.process.child import ChildProcess
+from clawbot.process.hosting import HostedPart
+from clawbot.process.stopping import Stopping
 from clawbot.supervisor import (
     EXIT_BAD_CONFIG,
     EXIT_STORE_AWAY,

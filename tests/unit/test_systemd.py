@@ -16,7 +16,7 @@ from typer.main import get_command
 from clawbot.cli import app
 from clawbot.config_sections import LimitsConfig
 from clawbot.daemon import KILL_MARGIN_S
-from clawbot.notify import Notifier
+from clawbot.process.notify import Notifier
 from clawbot.supervisor import EXIT_BAD_CONFIG, Hooks
 
 FOLDER = Path(__file__).parents[2] / "systemd"

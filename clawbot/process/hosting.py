@@ -25,7 +25,7 @@ from clawbot.errors import (
 )
 from clawbot.logs import name_process
 from clawbot.ports import Part, Readiness
-from clawbot.stopping import Stopping, first_of
+from clawbot.process.stopping import Stopping, first_of
 from clawbot.supervisor import EXIT_BAD_CONFIG, EXIT_STORE_AWAY
 
 log = structlog.get_logger(__name__)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from clawbot.part_process import collect_seldom
+from clawbot.process.part import collect_seldom
 
 
 @pytest.fixture

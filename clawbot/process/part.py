@@ -11,11 +11,11 @@ from collections.abc import MutableMapping
 import structlog
 
 from clawbot.clock import SystemClock
-from clawbot.hosting import HostedPart, OpenPart
-from clawbot.lifeline import PROCESS_ID_VARIABLE, take_lifeline
 from clawbot.logs import name_process
-from clawbot.notify import Notifier
-from clawbot.stopping import Stopping, on_hangup, on_signals
+from clawbot.process.hosting import HostedPart, OpenPart
+from clawbot.process.lifeline import PROCESS_ID_VARIABLE, take_lifeline
+from clawbot.process.notify import Notifier
+from clawbot.process.stopping import Stopping, on_hangup, on_signals
 
 YOUNG_OBJECTS = 10_000
 

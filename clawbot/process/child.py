@@ -1,7 +1,7 @@
 """A child of the supervisor that is a process of its own.
 
 It is started in a session of its own, so that a terminal's Ctrl-C reaches the supervisor alone and
-is not counted twice, and tied to the supervisor by `clawbot.lifeline`.
+is not counted twice, and tied to the supervisor by `clawbot.process.lifeline`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from clawbot.lifeline import DESCRIPTOR_VARIABLE, PROCESS_ID_VARIABLE, READY, WAITS
-from clawbot.stopping import Stopping, first_of
+from clawbot.process.lifeline import DESCRIPTOR_VARIABLE, PROCESS_ID_VARIABLE, READY, WAITS
+from clawbot.process.stopping import Stopping, first_of
 
 log = structlog.get_logger(__name__)
 
