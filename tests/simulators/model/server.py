@@ -56,6 +56,7 @@ class ModelSimulator:
         self._responder = responder
         self._holds: list[Hold] = []
         self._next: list[Answer] = []
+        self._tools: Any = None
         self._changed = asyncio.Condition()
         self._open: set[asyncio.Task[Any]] = set()
         self._ids = 0
@@ -207,6 +208,7 @@ class ModelSimulator:
                 status=400, message="We could not parse the JSON body of your request."
             )
             return refusal_response(endpoint.wire, refusal)
+        self._share_tools(body)
         recorded = self._record(endpoint, body, request.headers)
         async with self._tracked(recorded):
             objection = self._objection(endpoint, recorded, request.headers)
@@ -223,6 +225,15 @@ class ModelSimulator:
                 return refusal_response(endpoint.wire, answer)
             turn = self._turn(endpoint, recorded, answer)
             return await Transmission(endpoint.wire, turn, hold).send(request)
+
+    def _share_tools(self, body: dict[str, Any]) -> None:
+        """Keep the tools that request after request repeats once: they are the most of each."""
+        if "tools" not in body:
+            return
+        if body["tools"] == self._tools:
+            body["tools"] = self._tools
+        else:
+            self._tools = body["tools"]
 
     def _record(
         self, endpoint: Endpoint, body: dict[str, Any], headers: Mapping[str, str]
