@@ -4,17 +4,21 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from sqlalchemy import update
 
+from clawbot import worker
 from clawbot.agent.calling import Timing
 from clawbot.agent.loop import Answer
 from clawbot.clock import SystemClock
 from clawbot.history import Entry, EntryKind
 from clawbot.journal import STORE_RETRY_S, StoreJournal
 from clawbot.lease import Heartbeat
-from clawbot.ports import Reporter, Store
+from clawbot.ports import Reporter, Store, Transaction
+from clawbot.store import claims
 from clawbot.store.claims import Claim
 from clawbot.store.schema import inbox
 from clawbot.worker import Worker, WorkerLimits
@@ -78,11 +82,12 @@ async def working(
     name: str = "worker",
     grace_s: float = 5,
     clock: SystemClock | None = None,
+    turns: int = 50,
 ) -> AsyncIterator[None]:
     """A worker; at the end of the block it drains."""
     clock, stop = clock or SystemClock(), asyncio.Event()
     heartbeat = Heartbeat(store, clock, name, "worker", interval_s=5, lease_s=15)
-    limits = WorkerLimits(turns=50, turn_timeout_s=60, grace_s=grace_s, context_rows=0)
+    limits = WorkerLimits(turns=turns, turn_timeout_s=60, grace_s=grace_s, context_rows=0)
     task = asyncio.create_task(Worker(store, clock, heartbeat, runner, limits).run(stop))
     try:
         yield
@@ -200,3 +205,42 @@ async def test_a_turn_that_outlasts_the_grace_is_resumed_by_the_next_worker(stor
     async with working(store, Scripted(task=resumed), "second"):
         await until_ended(store, "done")
     assert await replies(store) == ["resumed"]
+
+
+async def test_an_end_makes_a_full_worker_look_for_turns_at_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "LOOK_AGAIN_S", 3 * WAIT_S)
+    may_end = asyncio.Event()
+
+    async def waits(_claim: Claim, _journal: StoreJournal) -> str:
+        await may_end.wait()
+        return "answered"
+
+    async with working(store, Scripted(waits=waits), turns=1):
+        await ask(store, "waits", "C1")
+        await until_ended(store, "claimed")
+        await ask(store, "next", "C2")
+        may_end.set()
+        await until_ended(store, "done", "done")
+
+
+async def test_an_end_makes_a_worker_with_room_look_for_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "LOOK_AGAIN_S", 3 * WAIT_S)
+    found: list[int] = []
+
+    def looked(tx: Transaction, name: str, **given: Any) -> list[Claim]:
+        taken = claims.claim(tx, name, **given)
+        found.append(len(taken))
+        return taken
+
+    monkeypatch.setattr(worker, "claims", SimpleNamespace(claim=looked))
+    asked = 8
+    async with working(store, Scripted()):
+        for number in range(asked):
+            await ask(store, f"message {number}")
+            await until_ended(store, *["done"] * (number + 1))
+    assert sum(found) == asked
+    assert found.count(0) <= 2  # as it begins
