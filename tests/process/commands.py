@@ -15,11 +15,17 @@ WAIT_S = 30.0
 
 
 class Command:
-    """One running `clawbot …`, its output in a file."""
+    """One running `clawbot …`, its output in a file. copier: who carries it there from a pipe."""
 
-    def __init__(self, process: asyncio.subprocess.Process, output: Path) -> None:
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        output: Path,
+        copier: asyncio.subprocess.Process | None = None,
+    ) -> None:
         self.process = process
         self.output = output
+        self._copier = copier
 
     async def kill(self) -> None:
         """End it at once, as a crash or the kernel would."""
@@ -35,6 +41,12 @@ class Command:
         """Wait for its end; return the exit code."""
         async with asyncio.timeout(WAIT_S):
             return await self.process.wait()
+
+    async def copied(self) -> None:
+        """Wait until all that it and its children printed is in the file."""
+        if self._copier is not None:
+            async with asyncio.timeout(WAIT_S):
+                await self._copier.wait()
 
     def text(self) -> str:
         """What it printed so far."""
@@ -57,13 +69,14 @@ async def start(
     """
     words = [word for word in arguments if re.fullmatch(r"[\w.-]+", word)]
     output = config.parent / f"{'-'.join(words)}-{os.urandom(3).hex()}.log"
+    copier = None
     with output.open("wb") as log, ExitStack() as stack:
         sink = log.fileno()
         if piped:
             source, sink = os.pipe()
             stack.callback(os.close, source)
             stack.callback(os.close, sink)
-            await asyncio.create_subprocess_exec("cat", stdin=source, stdout=log)
+            copier = await asyncio.create_subprocess_exec("cat", stdin=source, stdout=log)
         process = await asyncio.create_subprocess_exec(
             *(*prefix, sys.executable, "-m", module, *arguments, "--config", str(config)),
             stdin=asyncio.subprocess.DEVNULL,
@@ -71,7 +84,7 @@ async def start(
             stderr=sink,
             env={**os.environ, **(environ or {})},
         )
-    return Command(process, output)
+    return Command(process, output, copier)
 
 
 @asynccontextmanager
@@ -91,3 +104,4 @@ async def clawbot(
     finally:
         if command.process.returncode is None:
             await command.kill()
+        await command.copied()

@@ -27,6 +27,7 @@ class Host:
         self._wanted = {"worker", *(f"adapter {channel}" for channel in channels)}
         self.is_calm = asyncio.Event()
         self.daemon: Command | None = None
+        self._begun: list[Command] = []
 
     @property
     def running(self) -> Command:
@@ -37,6 +38,7 @@ class Host:
     async def begin(self) -> None:
         """Start the daemon and wait until it works."""
         self.daemon = await start(self._config, "run", piped=True)
+        self._begun.append(self.daemon)
         await self.until_up()
 
     async def until_up(self) -> None:
@@ -68,3 +70,5 @@ class Host:
         """Kill what still runs."""
         if self.daemon is not None and self.daemon.process.returncode is None:
             await self.daemon.kill()
+        for command in self._begun:
+            await command.copied()
