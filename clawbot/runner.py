@@ -90,7 +90,7 @@ class SessionRunner:
             self.store, self.clock, claim.payer, self.config.budgets, self.config.time_zone
         )
         saved = SavedTexts(root=saved_dir(self.config.state_dir, claim.session))
-        around, recollection = await self._begin(claim, journal, name, settings, saved)
+        around, recollection = await self._look_up(claim, journal, name, settings, saved)
         sent = [file for row in claim.rows for file in row.attachments]
         await received_files.place(self.store, sent, around.work_dirs[0])
         stopping = asyncio.Event()
@@ -269,7 +269,7 @@ class SessionRunner:
             notes=notes,
         )
 
-    async def _begin(
+    async def _look_up(
         self,
         claim: Claim,
         journal: StoreJournal,

@@ -1,7 +1,8 @@
 """Wake-ups between the processes of one machine: a datagram socket each.
 
-Ringing sends the topic to every bell in the folder. It only saves waiting: a lost ring (a full
-socket, a process that is just starting) costs at most the second after which everybody looks again.
+Ringing sends the topic to every other bell in the folder, and tells this process's own listeners
+directly. It only saves waiting: a lost ring (a full socket, a process that is just starting) costs
+at most the second after which everybody looks again.
 """
 
 from __future__ import annotations

@@ -44,15 +44,15 @@ class Ears:
         """Hear the rings of `topics` from now on."""
         ear = Ear(self, topics)
         self._listening.add(ear)
-        self._count_topics()
+        self._gather_topics()
         return ear
 
     def forget(self, ear: Ear) -> None:
         """Let a listener go."""
         self._listening.discard(ear)
-        self._count_topics()
+        self._gather_topics()
 
-    def _count_topics(self) -> None:
+    def _gather_topics(self) -> None:
         self.topics = frozenset().union(*(ear.topics for ear in self._listening))
 
     def ring(self, topics: AbstractSet[str]) -> None:

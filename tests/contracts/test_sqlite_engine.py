@@ -184,8 +184,17 @@ async def test_the_bell_of_a_killed_process_is_taken_down(ground: SqliteGround) 
         await listener.kill()
     assert len(list(bells.iterdir())) == 2
     await ring(store)
-    await store.write(put("after"))  # the rings of a commit come before the next one
     assert len(list(bells.iterdir())) == 1
+
+
+async def test_others_are_rung_before_the_caller_is_told(ground: SqliteGround) -> None:
+    store = await ground.open("one")
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as other:
+        other.bind(str(bell_folder_of(store) / "other.sock"))
+        other.settimeout(0)
+        for number in range(50):
+            await ring(store, f"door {number}")
+            assert other.recv(64).decode() == f"door {number}"
 
 
 async def test_a_process_that_does_not_listen_holds_nobody_up(ground: SqliteGround) -> None:
